@@ -1,0 +1,303 @@
+"""Every error that a caller can meet, as one tree.
+
+    SignoffError
+    ├── Invalid            the request itself is wrong; nothing was changed
+    ├── Forbidden          who asked may not do this
+    ├── NotFound
+    ├── Conflict           right in form, but not now; the message says what is in the way
+    ├── Unavailable        something that we need is away; try again
+    └── (run time)         LeaseLost, LimitReached, DigestMismatch: they end a run, never a request
+
+`code` is the stable string that HTTP bodies, CLI output and events carry. Each leaf has its own.
+The HTTP status and the exit code belong to the branch (see `signoff.infra.http.problems`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class SignoffError(Exception):
+    """Base of all errors; `code` names what happened, `details` holds the facts for a program."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Celery pickles exceptions; keyword fields would be lost without this.
+        return (_rebuild, (type(self), self.message, self.details))
+
+
+def _rebuild(kind: type[SignoffError], message: str, details: dict[str, Any]) -> SignoffError:
+    return kind(message, **details)
+
+
+# --- the branches -----------------------------------------------------------------------------------
+
+
+class Invalid(SignoffError):
+    code = "invalid"
+
+
+class Forbidden(SignoffError):
+    code = "forbidden"
+
+
+class Unauthenticated(SignoffError):
+    code = "unauthenticated"
+
+
+class NotFound(SignoffError):
+    code = "not_found"
+
+
+class Conflict(SignoffError):
+    code = "conflict"
+
+
+class Unavailable(SignoffError):
+    code = "unavailable"
+
+
+# --- requests that are wrong in themselves -----------------------------------------------------------
+
+
+class InvalidRequest(Invalid):
+    code = "invalid_request"
+
+
+class IdempotencyMismatch(Invalid):
+    """The key was used before with another body."""
+
+    code = "idempotency_mismatch"
+
+
+class PolicyInvalid(Invalid):
+    """A policy that can't be loaded; `details["problems"]` lists what is wrong and where."""
+
+    code = "policy_invalid"
+
+
+class AgentInvalid(Invalid):
+    """An agent that can't be loaded."""
+
+    code = "agent_invalid"
+
+
+class SettingsInvalid(Invalid):
+    code = "settings_invalid"
+
+
+class WrongDecisionCount(Invalid):
+    code = "wrong_decision_count"
+
+
+class UnknownItem(Invalid):
+    """A decision names an item or tool call that the review does not have."""
+
+    code = "unknown_item"
+
+
+class AmbiguousItem(Invalid):
+    """Two items of the review carry the same tool call id."""
+
+    code = "ambiguous_item"
+
+
+class DuplicateDecision(Invalid):
+    """One request decides one item twice."""
+
+    code = "duplicate_decision"
+
+
+class DecisionNotAllowed(Invalid):
+    code = "decision_not_allowed"
+
+
+class EditIncomplete(Invalid):
+    """An edit without a readable `edited_action`."""
+
+    code = "edit_incomplete"
+
+
+class EditChangesTool(Invalid):
+    code = "edit_changes_tool"
+
+
+class EditOutsideSchema(Invalid):
+    code = "edit_outside_schema"
+
+
+class EditDenied(Invalid):
+    """The policy denies the edited call."""
+
+    code = "edit_denied"
+
+
+class MessageRequired(Invalid):
+    code = "message_required"
+
+
+class UnreadableArguments(Invalid):
+    """Arguments outside the canonical form: not finite, not text that can be stored, not JSON."""
+
+    code = "unreadable_arguments"
+
+
+# --- who -----------------------------------------------------------------------------------------------
+
+
+class TokenInvalid(Unauthenticated):
+    code = "token_invalid"
+
+
+class SignatureInvalid(Unauthenticated):
+    code = "signature_invalid"
+
+
+class RightMissing(Forbidden):
+    code = "right_missing"
+
+
+class NotAReviewer(Forbidden):
+    code = "not_a_reviewer"
+
+
+# --- what is not there ---------------------------------------------------------------------------------
+
+
+class JobNotFound(NotFound):
+    code = "job_not_found"
+
+
+class ThreadNotFound(NotFound):
+    code = "thread_not_found"
+
+
+class ReviewNotFound(NotFound):
+    code = "review_not_found"
+
+
+class EffectNotFound(NotFound):
+    code = "effect_not_found"
+
+
+class EndpointNotFound(NotFound):
+    code = "endpoint_not_found"
+
+
+class PrincipalNotFound(NotFound):
+    code = "principal_not_found"
+
+
+class TokenNotFound(NotFound):
+    code = "token_not_found"
+
+
+class AgentNotFound(NotFound):
+    code = "agent_not_found"
+
+
+# --- right in form, but not now ------------------------------------------------------------------------
+
+
+class ReviewPending(Conflict):
+    code = "review_pending"
+
+
+class AlreadyDecided(Conflict):
+    """Another decision won; `details["winner"]` is it."""
+
+    code = "already_decided"
+
+
+class ReviewExpired(Conflict):
+    code = "review_expired"
+
+
+class ReviewCancelled(Conflict):
+    code = "review_cancelled"
+
+
+class ReviewSuperseded(Conflict):
+    code = "review_superseded"
+
+
+class JobEnded(Conflict):
+    code = "job_ended"
+
+
+class JobNotFailed(Conflict):
+    """Only a failed job, or one that waits for an operator, can be retried."""
+
+    code = "job_not_failed"
+
+
+class IdempotencyInProgress(Conflict):
+    code = "idempotency_in_progress"
+
+
+class EffectNotInDoubt(Conflict):
+    code = "effect_not_in_doubt"
+
+
+class EffectNotReplayable(Conflict):
+    code = "effect_not_replayable"
+
+
+class PrincipalExists(Conflict):
+    code = "principal_exists"
+
+
+class EndpointExists(Conflict):
+    code = "endpoint_exists"
+
+
+class AgentMismatch(Conflict):
+    """The thread belongs to another agent."""
+
+    code = "agent_mismatch"
+
+
+# --- away ------------------------------------------------------------------------------------------------
+
+
+class StoreUnavailable(Unavailable):
+    code = "store_unavailable"
+
+
+class SchemaOutdated(Unavailable):
+    """The database has not been migrated to what this version needs."""
+
+    code = "schema_outdated"
+
+
+# --- inside a run -----------------------------------------------------------------------------------------
+
+
+class LeaseLost(SignoffError):
+    """Another worker has the job, or it has ended; nothing more may be written for it."""
+
+    code = "lease_lost"
+
+
+class DigestMismatch(SignoffError):
+    """One operation id with two different calls: never run, never served."""
+
+    code = "digest_mismatch"
+
+
+class LimitReached(SignoffError):
+    """`details["limit"]` is `step_limit` or `wall_clock_limit`."""
+
+    code = "limit_reached"
+
+
+class CannotResume(SignoffError):
+    """The thread's state does not fit the job; a person has to look."""
+
+    code = "cannot_resume"
