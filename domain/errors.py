@@ -276,6 +276,12 @@ class SchemaOutdated(Unavailable):
     code = "schema_outdated"
 
 
+class EmbeddedServerFailed(Unavailable):
+    """An embedded server can't be started or has died; the message ends with the tail of its log."""
+
+    code = "embedded_server_failed"
+
+
 # --- inside a run -----------------------------------------------------------------------------------------
 
 
