@@ -3,9 +3,5 @@
 from setuptools import find_packages, setup
 
 ROOMS = ("domain", "infra", "workers")
-packages = [
-    f"signoff.{name}"
-    for room in ROOMS
-    for name in (room, *(f"{room}.{sub}" for sub in find_packages(room)))
-]
+packages = [f"signoff.{name}" for room in ROOMS for name in (room, *(f"{room}.{sub}" for sub in find_packages(room)))]
 setup(packages=packages, package_dir={f"signoff.{room}": room for room in ROOMS})
