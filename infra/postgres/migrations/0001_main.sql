@@ -168,7 +168,7 @@ CREATE TABLE signoff.effects (
     tool                text NOT NULL,
     args                json NOT NULL,
     digest              text NOT NULL,
-    class               text NOT NULL CHECK (class IN ('read', 'idempotent', 'keyed', 'opaque')),
+    class               text CHECK (class IN ('read', 'idempotent', 'keyed', 'opaque')),  -- the tool's, at dispatch
     window_seconds      double precision,
     status              text NOT NULL CHECK (status IN ('planned', 'dispatched', 'retry_wait', 'in_doubt', 'succeeded',
                             'failed', 'dead', 'revoked', 'cancelled', 'skipped')),
@@ -191,7 +191,8 @@ CREATE TABLE signoff.effects (
     CHECK (decision_id IS NOT NULL OR (rule IS NOT NULL AND policy_digest IS NOT NULL)),
     -- While in doubt, no row may claim that it did not happen.
     CHECK (doubt_since IS NULL OR status NOT IN ('failed', 'dead', 'cancelled', 'revoked', 'planned')),
-    CHECK (status <> 'in_doubt' OR doubt_since IS NOT NULL)
+    CHECK (status <> 'in_doubt' OR doubt_since IS NOT NULL),
+    CHECK (class IS NOT NULL OR attempts = 0)
 ) WITH (fillfactor = 80);
 CREATE INDEX effects_of_job ON signoff.effects (job_id);
 CREATE INDEX effects_open ON signoff.effects (created_at) WHERE status IN ('in_doubt', 'dead', 'failed', 'dispatched');
