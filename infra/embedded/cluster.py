@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import BinaryIO
 
 from signoff.domain.errors import EmbeddedServerFailed
 from signoff.infra.embedded.account import Account
@@ -62,7 +63,7 @@ def _initialise(command: list[str], home: ServerHome, account: Account, password
         )
 
 
-def _as_input(password: str, account: Account) -> os._wrap_close:
+def _as_input(password: str, account: Account) -> BinaryIO:
     """The password in a pipe that the account may open: it never lies in a file of the account's."""
     reading, writing = os.pipe()
     account.own_pipe(reading)

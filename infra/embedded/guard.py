@@ -1,4 +1,4 @@
-"""The guard of one embedded server: a process of its own, so that the server ends with its owner, however that one ends.
+"""The guard of one embedded server: a process of its own, so that the server ends with its owner, whatever happens.
 
 Run as a script with the standard library alone. It reads a `ServerSpec` as one line of JSON from its standard input,
 starts the server, prints `started <pid>` or `failed <why>`, and waits. It stops the server when the owner orders it,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -53,10 +54,8 @@ class GuardedServer:
     def stop(self, first: int = 0) -> None:
         """End the server, beginning with the signal number `first` of the escalation. Done when its guard is gone."""
         assert self._guard.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it may have ended by itself
             os.write(self._guard.stdin.fileno(), str(first).encode())
-        except BrokenPipeError:
-            pass  # it ended by itself
         try:
             self._guard.wait(self._patience)
         finally:
@@ -64,7 +63,7 @@ class GuardedServer:
 
 
 def server_environment() -> dict[str, str]:
-    """Nothing of ours: variables like PGDATA would change what the server does, and secrets are none of its business."""
+    """Nothing of ours: variables like PGDATA change what the server does, and our secrets are none of its business."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 

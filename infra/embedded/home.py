@@ -16,7 +16,7 @@ _LOG_TAIL_LINES = 20
 
 
 def default_state_folder() -> Path:
-    """`$XDG_STATE_HOME/signoff`, or its usual place; for root a system folder, because `nobody` can't enter root's home."""
+    """`$XDG_STATE_HOME/signoff`, or its usual place; for root a system folder: `nobody` can't enter root's home."""
     named = os.environ.get("XDG_STATE_HOME")
     if named:
         return Path(named) / "signoff"

@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.05
 
 
 class FolderLock:
-    """A lock on a file, which the server inherits: it is free only when the owner *and* every process of the server are gone.
+    """A lock on a file, which the server inherits: free only when the owner *and* the server's processes are gone.
 
     A live owner means refusal at once. When the owner is dead its server is about to stop, and that is waited for.
     """
@@ -49,9 +49,9 @@ class FolderLock:
         while not _try_lock(fd):
             owner = _owner(fd)
             if _lives(owner) or time.monotonic() > deadline:
+                who = f"process {owner}" if owner else "another process"
                 raise EmbeddedServerFailed(
-                    f"{self._path.parent} is in use by the process {owner or 'unknown'}; stop it, or name another folder",
-                    owner=owner,
+                    f"{self._path.parent} is in use by {who}; stop it, or name another folder", owner=owner
                 )
             time.sleep(_POLL_SECONDS)
 

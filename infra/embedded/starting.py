@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from signoff.domain.errors import EmbeddedServerFailed
 from signoff.infra.embedded.account import Account
@@ -32,7 +33,7 @@ def start_on_a_port(
     for _ in range(_TRIES):
         chosen = port or free_port()
         try:
-            return _start(home, account, launch_on(chosen), lambda: answers(chosen)), chosen
+            return _start(home, account, launch_on(chosen), partial(answers, chosen)), chosen
         except _PortTaken as error:
             taken = error
     raise taken

@@ -17,7 +17,7 @@ _GENTLY, _AT_ONCE = 0, 1
 
 
 class EmbeddedValkey(EmbeddedServer):
-    """With a folder, each write is on disk a second later; without one nothing is, but a `restart` can keep the data."""
+    """With a folder, each write is on disk a second later; without one nothing is; a `restart` can keep the data."""
 
     def __init__(self, folder: Path | None = None, *, installation: Path | None = None) -> None:
         super().__init__("valkey", folder)

@@ -1,0 +1,82 @@
+"""Servers, databases and a clean environment for every test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+from signoff.infra.embedded import EmbeddedPostgres, EmbeddedValkey
+from tests.support.databases import ConfiguredServer, fresh_database
+
+_PREFIX = "SIGNOFF_"
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """Async tests run on the event loop that the processes use."""
+    return ("asyncio", {"use_uvloop": True})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def configured() -> dict[str, str]:
+    """The settings that the test run was started with, which no test sees."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(configured: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the person who runs the tests reaches a test, nor one test's the next."""
+    for name in [name for name in os.environ if name.startswith(_PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(configured: dict[str, str]) -> Iterator[EmbeddedPostgres | ConfiguredServer]:
+    """One server for all tests. Tests that stop or crash a server start their own, with fsync on."""
+    if url := configured.get("SIGNOFF_DATABASE_URL"):
+        yield ConfiguredServer(url)
+        return
+    with EmbeddedPostgres(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: EmbeddedPostgres | ConfiguredServer) -> Iterator[str]:
+    """The address of a migrated database that nobody connects to: it is copied for each test."""
+    # Here and not above: unit tests need none of what it brings along.
+    from signoff.infra.postgres.migrate import migrate  # noqa: PLC0415
+
+    with fresh_database(postgres_server.url) as url:
+        asyncio.run(migrate(url))
+        yield url
+
+
+@pytest.fixture
+def database_url(postgres_server: EmbeddedPostgres | ConfiguredServer, template_database: str) -> Iterator[str]:
+    """The address of an empty, migrated database of the test's own."""
+    template = urlsplit(template_database).path.removeprefix("/")
+    with fresh_database(postgres_server.url, template=template) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def valkey_server(configured: dict[str, str]) -> Iterator[EmbeddedValkey | ConfiguredServer]:
+    """One server for all tests. Tests that stop a server start their own."""
+    if url := configured.get("SIGNOFF_REDIS_URL"):
+        yield ConfiguredServer(url)
+        return
+    with EmbeddedValkey() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(valkey_server: EmbeddedValkey | ConfiguredServer) -> str:
+    """The address of an empty Redis database."""
+    with redis.Redis.from_url(valkey_server.url) as client:
+        client.flushdb()
+    return valkey_server.url

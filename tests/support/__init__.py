@@ -1,0 +1,1 @@
+"""What several test modules need and pytest has no fixture for."""
