@@ -9,7 +9,7 @@ from typing import Literal
 import psycopg
 from psycopg import sql
 
-from signoff.infra.embedded.binaries import postgres_installation, reachable_postgres
+from signoff.infra.embedded.binaries import SHARED_COPIES, postgres_installation, reachable_postgres
 from signoff.infra.embedded.cluster import create_cluster
 from signoff.infra.embedded.guarded import Launch
 from signoff.infra.embedded.ports import LOOPBACK
@@ -43,12 +43,20 @@ _UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writ
 class EmbeddedPostgres(EmbeddedServer):
     """A server with one database and one role, both `signoff`. `fsync` may be off for throw-away data only."""
 
-    def __init__(self, folder: Path | None = None, *, fsync: bool = True, installation: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        fsync: bool = True,
+        installation: Path | None = None,
+        copies: Path = SHARED_COPIES,
+    ) -> None:
         if folder is not None and not fsync:
             raise ValueError("fsync may be off for throw-away data only")
         super().__init__("postgres", folder)
         self._fsync = fsync
         self._installation = installation
+        self._copies = copies
         self._programs = Path()
 
     @property
@@ -62,7 +70,8 @@ class EmbeddedPostgres(EmbeddedServer):
         self._relaunch()
 
     def _prepare(self) -> None:
-        self._programs = reachable_postgres(self._installation or postgres_installation(), self._account) / "bin"
+        installation = self._installation or postgres_installation()
+        self._programs = reachable_postgres(installation, self._account, self._copies) / "bin"
         create_cluster(self._programs / "initdb", self._home, self._account, USER, self._password)
 
     def _launch_on(self, port: int) -> Launch:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import redis
 
-from signoff.infra.embedded.binaries import reachable_valkey, valkey_installation
+from signoff.infra.embedded.binaries import SHARED_COPIES, reachable_valkey, valkey_installation
 from signoff.infra.embedded.guarded import Launch
 from signoff.infra.embedded.ports import LOOPBACK
 from signoff.infra.embedded.server import EmbeddedServer
@@ -19,9 +19,12 @@ _GENTLY, _AT_ONCE = 0, 1
 class EmbeddedValkey(EmbeddedServer):
     """With a folder, each write is on disk a second later; without one nothing is; a `restart` can keep the data."""
 
-    def __init__(self, folder: Path | None = None, *, installation: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, installation: Path | None = None, copies: Path = SHARED_COPIES
+    ) -> None:
         super().__init__("valkey", folder)
         self._installation = installation
+        self._copies = copies
         self._program = Path()
 
     @property
@@ -39,8 +42,8 @@ class EmbeddedValkey(EmbeddedServer):
         self._relaunch()
 
     def _prepare(self) -> None:
-        installation = reachable_valkey(self._installation or valkey_installation(), self._account)
-        self._program = installation / "valkey-server"
+        installation = self._installation or valkey_installation()
+        self._program = reachable_valkey(installation, self._account, self._copies) / "valkey-server"
         if not self._home.data.exists():
             self._home.make_data_folder(self._home.data)
 

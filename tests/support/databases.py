@@ -38,10 +38,10 @@ def fresh_database(server_url: str, *, template: str | None = None) -> Iterator[
 def _create(server_url: str, name: str, template: str | None) -> None:
     statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
     if template is not None:
-        statement += sql.SQL(" TEMPLATE {} STRATEGY wal_log").format(sql.Identifier(template))
+        statement += sql.SQL(" TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(template))
     _run(server_url, statement)
 
 
-def _run(server_url: str, statement: sql.Composable) -> None:
+def _run(server_url: str, statement: sql.Composed) -> None:
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(statement)

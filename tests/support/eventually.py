@@ -16,7 +16,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 async def eventually(
     fn: Callable[[], T | Awaitable[T]], *, within_seconds: float = 10.0, message: str | Callable[[], str] = ""
 ) -> T:
-    """The first true answer of `fn`, a function or a coroutine function; fails with `message` when there is none in time.
+    """The first true answer of `fn`, a function or a coroutine function; fails with `message` if none comes in time.
 
     What `fn` raises is raised; the last answer is always asked for after the deadline.
     """
