@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -80,3 +83,12 @@ def redis_url(valkey_server: EmbeddedValkey | ConfiguredServer) -> str:
     with redis.Redis.from_url(valkey_server.url) as client:
         client.flushdb()
     return valkey_server.url
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may pass through, as they may not through `tmp_path`."""
+    folder = Path(tempfile.mkdtemp(prefix="signoff-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

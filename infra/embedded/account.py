@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-_NOBODY = 65534
+from signoff.domain.errors import EmbeddedServerFailed
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,9 @@ def server_account() -> Account:
         return Account()
     try:
         nobody = pwd.getpwnam("nobody")
-    except KeyError:
-        return Account(_NOBODY, _NOBODY)
+    except KeyError as error:
+        # initdb insists on a user with a name.
+        raise EmbeddedServerFailed(
+            "PostgreSQL refuses to run as root, and there is no user nobody to run as"
+        ) from error
     return Account(nobody.pw_uid, nobody.pw_gid)

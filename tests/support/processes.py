@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+Owner = subprocess.Popen[str]
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -43,7 +44,7 @@ def arguments_of(pid: int) -> str:
 
 
 @contextmanager
-def embedded_owner(*arguments: str, under: Sequence[str] = ()) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def embedded_owner(*arguments: str, under: Sequence[str] = ()) -> Iterator[tuple[Owner, dict[str, Any]]]:
     """A real owner of embedded servers in a process group of its own, and what it says it started."""
     command = [*under, sys.executable, "-m", "tests.support.embedded_owner", *arguments]
     with subprocess.Popen(
@@ -55,7 +56,7 @@ def embedded_owner(*arguments: str, under: Sequence[str] = ()) -> Iterator[tuple
             owner.kill()
 
 
-def _first_answer(owner: subprocess.Popen[str]) -> dict[str, Any]:
+def _first_answer(owner: Owner) -> dict[str, Any]:
     assert owner.stdout is not None
     assert owner.stderr is not None
     line = owner.stdout.readline()
