@@ -110,7 +110,7 @@ class Facts:
         try:
             context: Context = import_module("cel").Context(self._variables)
         except Exception as error:
-            raise CannotEvaluate(_reason(error)) from error
+            raise CannotEvaluate("the arguments hold text that is not valid Unicode") from error
         return context
 
 

@@ -79,6 +79,10 @@ class Policy:
                 return self._judgement(Verdict.review, name, rule, reason)
         return Judgement(Verdict.deny, "no rule", self.digest, "no rule of the policy allows it")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Compiled conditions can't be pickled or copied; they are made anew.
+        return (type(self), (self.rules, self.fallback_reviewers))
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of the policy's meaning; the way it was written down does not matter."""

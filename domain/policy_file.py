@@ -67,7 +67,7 @@ def _rules_problems(tables: list[dict[str, Any]], rules: list[dict[str, Any]]) -
             if name in raw and _seconds(raw[name]) is None:
                 hint = "write a number and a unit, as in '90s', '30m', '24h', '7d'"
                 yield Problem(index, name, f"{name}: {raw[name]!r} is not a duration; {hint}")
-        yield from (problem._replace(message=_file_words(problem.message)) for problem in rule_problems(plain, index))
+        yield from (_in_file_words(problem) for problem in rule_problems(plain, index))
 
 
 def _plain(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,14 +82,14 @@ def _seconds(value: object) -> float | None:
     return float(found[1]) * _UNITS[found[2]] if found else None
 
 
-def _file_words(message: str) -> str:
-    for plain, name in _FILE_NAMES.items():
-        message = message.replace(f"{plain}:", f"{name}:")
-    return message
+def _in_file_words(problem: Problem) -> Problem:
+    name = _FILE_NAMES.get(problem.key or "")
+    if not name:
+        return problem
+    return problem._replace(key=name, message=problem.message.replace(f"{problem.key}:", f"{name}:"))
 
 
 def _placed(problem: Problem, rules: list[dict[str, Any]], lines: Lines) -> dict[str, Any]:
-    key = _FILE_NAMES.get(problem.key or "", problem.key)
-    line = lines.of(problem.rule, key)
+    line = lines.of(problem.rule, problem.key)
     rule = "" if problem.rule is None else f", {rule_name(rules[problem.rule], problem.rule)}"
     return {"where": f"line {line}{rule}", "line": line, "message": problem.message}
