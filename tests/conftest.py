@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +13,7 @@ import redis
 
 from signoff.infra.embedded import EmbeddedPostgres, EmbeddedValkey
 from tests.support.databases import ConfiguredServer, fresh_database
+from tests.support.folders import folder_open_to_all
 
 _PREFIX = "SIGNOFF_"
 
@@ -88,7 +87,12 @@ def redis_url(valkey_server: EmbeddedValkey | ConfiguredServer) -> str:
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users may pass through, as they may not through `tmp_path`."""
-    folder = Path(tempfile.mkdtemp(prefix="signoff-test-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with folder_open_to_all() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def state_folder() -> Iterator[Path]:
+    """A state folder for the servers of one test module."""
+    with folder_open_to_all() as folder:
+        yield folder / "state"

@@ -73,7 +73,7 @@ class ServerHome:
         """Made once, then read from a file that only its owner can read."""
         path = self._folder / f"{self._name}.password"
         if not path.exists():
-            draft = path.with_suffix(".draft")
+            draft = path.with_name(f"{path.name}.draft")
             draft.unlink(missing_ok=True)
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(secrets.token_urlsafe(32))

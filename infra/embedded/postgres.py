@@ -9,7 +9,7 @@ from typing import Literal
 import psycopg
 from psycopg import sql
 
-from signoff.infra.embedded.binaries import SHARED_COPIES, postgres_installation, reachable_postgres
+from signoff.infra.embedded.binaries import POSTGRES, SHARED_COPIES, runnable
 from signoff.infra.embedded.cluster import create_cluster
 from signoff.infra.embedded.guarded import Launch
 from signoff.infra.embedded.ports import LOOPBACK
@@ -48,16 +48,16 @@ class EmbeddedPostgres(EmbeddedServer):
         folder: Path | None = None,
         *,
         fsync: bool = True,
-        installation: Path | None = None,
+        packages: Path | None = None,
         copies: Path = SHARED_COPIES,
     ) -> None:
         if folder is not None and not fsync:
             raise ValueError("fsync may be off for throw-away data only")
         super().__init__("postgres", folder)
         self._fsync = fsync
-        self._installation = installation
+        self._packages = packages
         self._copies = copies
-        self._programs = Path()
+        self._program = Path()
 
     @property
     def url(self) -> str:
@@ -70,14 +70,13 @@ class EmbeddedPostgres(EmbeddedServer):
         self._relaunch()
 
     def _prepare(self) -> None:
-        installation = self._installation or postgres_installation()
-        self._programs = reachable_postgres(installation, self._account, self._copies) / "bin"
-        create_cluster(self._programs / "initdb", self._home, self._account, USER, self._password)
+        self._program = runnable(POSTGRES, self._account, packages=self._packages, copies=self._copies)
+        create_cluster(self._program.with_name("initdb"), self._home, self._account, USER, self._password)
 
     def _launch_on(self, port: int) -> Launch:
         settings = {**_SETTINGS, **(_SAFE_SETTINGS if self._fsync else _UNSAFE_SETTINGS), "port": str(port)}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return Launch([str(self._programs / "postgres"), "-D", str(self._home.data), *options], _ESCALATION)
+        return Launch([str(self._program), "-D", str(self._home.data), *options], _ESCALATION)
 
     def _answers(self, port: int) -> bool:
         # The file first: a server that is still starting would log each attempt as a fatal error.

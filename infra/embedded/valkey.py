@@ -6,8 +6,10 @@ import signal
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from signoff.infra.embedded.binaries import SHARED_COPIES, reachable_valkey, valkey_installation
+from signoff.infra.embedded.binaries import SHARED_COPIES, VALKEY, runnable
 from signoff.infra.embedded.guarded import Launch
 from signoff.infra.embedded.ports import LOOPBACK
 from signoff.infra.embedded.server import EmbeddedServer
@@ -20,10 +22,10 @@ class EmbeddedValkey(EmbeddedServer):
     """With a folder, each write is on disk a second later; without one nothing is; a `restart` can keep the data."""
 
     def __init__(
-        self, folder: Path | None = None, *, installation: Path | None = None, copies: Path = SHARED_COPIES
+        self, folder: Path | None = None, *, packages: Path | None = None, copies: Path = SHARED_COPIES
     ) -> None:
         super().__init__("valkey", folder)
-        self._installation = installation
+        self._packages = packages
         self._copies = copies
         self._program = Path()
 
@@ -42,8 +44,7 @@ class EmbeddedValkey(EmbeddedServer):
         self._relaunch()
 
     def _prepare(self) -> None:
-        installation = self._installation or valkey_installation()
-        self._program = reachable_valkey(installation, self._account, self._copies) / "valkey-server"
+        self._program = runnable(VALKEY, self._account, packages=self._packages, copies=self._copies)
         if not self._home.data.exists():
             self._home.make_data_folder(self._home.data)
 
@@ -80,4 +81,6 @@ class EmbeddedValkey(EmbeddedServer):
             client.save()
 
     def _client(self, port: int) -> redis.Redis:
-        return redis.Redis(host=LOOPBACK, port=port, password=self._password, socket_timeout=10)
+        # No retries of the client's own, whose pauses would outlast the server's start.
+        once = Retry(NoBackoff(), 0)
+        return redis.Redis(host=LOOPBACK, port=port, password=self._password, socket_timeout=10, retry=once)

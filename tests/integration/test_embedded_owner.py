@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,9 @@ import pytest
 
 from signoff.infra.embedded.account import Account
 from tests.support.eventually import eventually_sync
-from tests.support.processes import embedded_owner, listens, lives, parent_of, user_of
+from tests.support.processes import REPOSITORY, embedded_owner, listens, lives, parent_of, user_of
 
 ORDINARY_USER = 1  # not root, not nobody, and with a name on every system
-
-
-def test_servers_end_when_the_owner_is_killed(open_folder: Path) -> None:
-    with embedded_owner(str(open_folder / "state")) as (owner, facts):
-        os.kill(owner.pid, signal.SIGKILL)
-        _await_no_servers(facts)
 
 
 def test_servers_end_when_the_owner_is_terminated(open_folder: Path) -> None:
@@ -44,7 +37,7 @@ def test_ctrl_c_reaches_the_owner_and_not_the_guards(open_folder: Path) -> None:
     assert "database system is shut down" in log
 
 
-def test_throwaway_data_go_when_the_owner_is_killed_although_its_child_lives_on() -> None:
+def test_servers_and_throwaway_data_go_when_the_owner_is_killed_although_its_child_lives_on() -> None:
     with embedded_owner("-", "fork") as (owner, facts):
         os.kill(owner.pid, signal.SIGKILL)
         _await_no_servers(facts)
@@ -61,24 +54,16 @@ def test_servers_end_when_their_guards_are_killed(open_folder: Path) -> None:
         _await_no_servers(facts)
 
 
-def test_a_new_owner_can_start_right_after_the_old_one_was_killed(open_folder: Path) -> None:
-    with embedded_owner(str(open_folder / "state")) as (owner, _):
+def test_a_second_owner_is_refused_until_the_first_is_gone(open_folder: Path) -> None:
+    state = str(open_folder / "state")
+    with embedded_owner(state) as (owner, facts):
+        second = _run_owner(state)
+        assert listens(facts["postgres"]["port"])
         os.kill(owner.pid, signal.SIGKILL)
         owner.wait(15)
-        with embedded_owner(str(open_folder / "state")) as (_, facts):
+        with embedded_owner(state) as (_, facts):
             assert listens(facts["postgres"]["port"])
             assert listens(facts["valkey"]["port"])
-
-
-def test_a_second_owner_is_refused_at_once(open_folder: Path) -> None:
-    with embedded_owner(str(open_folder / "state")) as (owner, facts):
-        second = subprocess.run(
-            [sys.executable, "-m", "tests.support.embedded_owner", str(open_folder / "state")],
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-        assert listens(facts["postgres"]["port"])
 
     assert second.returncode != 0
     assert second.stderr.startswith("embedded_server_failed: ")
@@ -97,11 +82,16 @@ def test_an_ordinary_user_runs_them_as_itself(users_folder: Path) -> None:
 
 
 @pytest.fixture
-def users_folder(open_folder: Path) -> Iterator[Path]:
+def users_folder(open_folder: Path) -> Path:
     folder = open_folder / "home"
     folder.mkdir(mode=0o700)
     os.chown(folder, ORDINARY_USER, ORDINARY_USER)
-    yield folder
+    return folder
+
+
+def _run_owner(folder: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.support.embedded_owner", folder]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=20)
 
 
 def _as_ordinary_user() -> list[str]:

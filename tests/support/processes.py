@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Owner = subprocess.Popen[str]
+_LISTENING = "0A"
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -31,6 +32,15 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def listening_addresses(port: int) -> list[str]:
+    """The addresses on which anybody listens on `port`; an IPv6 one as the kernel writes it."""
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    local = [words[1].split(":") for words in lines if words[3] == _LISTENING]
+    return [_dotted(address) for address, number in local if int(number, 16) == port]
+
+
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -41,6 +51,10 @@ def user_of(pid: int) -> int:
 
 def arguments_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def _dotted(address: str) -> str:
+    return socket.inet_ntoa(bytes.fromhex(address)[::-1]) if len(address) == 8 else address
 
 
 @contextmanager
