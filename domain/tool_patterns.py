@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
+from fnmatch import fnmatchcase
 
 _ANY_TEXT = "\ufffe"
 _ANY_CHARACTER = "\uffff"
@@ -13,15 +12,8 @@ def is_exact(pattern: str) -> bool:
     return not set(pattern) & set("*?")
 
 
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # A run of stars is one star: written out, it would make matching exponential.
-    text = re.sub(r"\*+", "*", pattern)
-    return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in text), re.DOTALL)
-
-
 def matches(pattern: str, tool: str) -> bool:
-    return _compiled(pattern).fullmatch(tool) is not None
+    return fnmatchcase(tool, pattern)
 
 
 def covers(broad: str, narrow: str) -> bool:

@@ -139,8 +139,9 @@ def test_the_plain_form_survives_json_with_its_digest() -> None:
 
 def test_a_store_may_rewrite_a_whole_number_of_seconds() -> None:
     stored = policy().to_dict()
-    stored["rules"][1]["deadline_seconds"] = 3600
-    assert Policy.from_dict(stored).digest == policy().digest
+    for seconds in (3600, 3600.0):
+        stored["rules"][1]["deadline_seconds"] = seconds
+        assert Policy.from_dict(stored).digest == policy().digest
 
 
 def test_the_digest_changes_with_the_meaning() -> None:
