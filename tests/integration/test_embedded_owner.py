@@ -21,8 +21,8 @@ from tests.support.processes import REPOSITORY, embedded_owner, listens, lives, 
 ORDINARY_USER = 1  # not root, not nobody, and with a name on every system
 
 
-def test_servers_end_when_the_owner_is_terminated(open_folder: Path) -> None:
-    with embedded_owner(str(open_folder / "state")) as (owner, facts):
+def test_servers_end_when_the_owner_is_terminated() -> None:
+    with embedded_owner("-") as (owner, facts):
         os.kill(owner.pid, signal.SIGTERM)
         _await_no_servers(facts)
 
@@ -47,11 +47,14 @@ def test_servers_and_throwaway_data_go_when_the_owner_is_killed_although_its_chi
         eventually_sync(lambda: not any(folder.exists() for folder in folders), message="data left behind")
 
 
-def test_servers_end_when_their_guards_are_killed(open_folder: Path) -> None:
-    with embedded_owner(str(open_folder / "state")) as (_, facts):
+def test_servers_end_when_their_guards_are_killed() -> None:
+    with embedded_owner("-") as (owner, facts):
         for name in ("postgres", "valkey"):
             os.kill(parent_of(facts[name]["pid"]), signal.SIGKILL)
         _await_no_servers(facts)
+        os.kill(owner.pid, signal.SIGINT)
+        owner.wait(15)
+        assert not Path(facts["postgres"]["folder"]).exists()
 
 
 def test_a_second_owner_is_refused_until_the_first_is_gone(open_folder: Path) -> None:
