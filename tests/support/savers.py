@@ -1,0 +1,68 @@
+"""Threads, savers and flushes for tests of checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+from signoff.infra.postgres.checkpoints import Head, RunSaver
+from signoff.infra.postgres.pool import Pool, make_pool
+
+
+@asynccontextmanager
+async def open_pool(database_url: str, size: int = 4) -> AsyncIterator[Pool]:
+    async with make_pool(database_url, size) as pool:
+        yield pool
+
+
+async def add_thread(pool: Pool) -> str:
+    thread_id = f"t{uuid4().hex[:8]}"
+    async with pool.connection() as conn:
+        await conn.execute(
+            "INSERT INTO signoff.threads (id, agent, lineage_root, created_by) VALUES (%s, 'a', %s, 'p')",
+            (thread_id, thread_id),
+        )
+    return thread_id
+
+
+async def load_head(pool: Pool, thread_id: str) -> Head | None:
+    async with pool.connection() as conn:
+        cursor = await conn.execute(
+            "SELECT head_checkpoint_id, head_job_id, head_parked, subgraph_heads FROM signoff.threads WHERE id = %s",
+            (thread_id,),
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    if row["head_checkpoint_id"] is None:
+        return None
+    return Head(row["head_checkpoint_id"], row["head_job_id"], row["head_parked"], row["subgraph_heads"])
+
+
+async def saver_of(pool: Pool, thread_id: str, job_id: UUID | None = None, **options: Any) -> RunSaver:
+    """A saver as a worker would make it, that starts from what the thread's row says."""
+    head = await load_head(pool, thread_id)
+    return RunSaver(pool, thread_id=thread_id, job_id=job_id or uuid4(), head=head, **options)
+
+
+async def flush(saver: RunSaver, pool: Pool, *, parked: bool = False) -> None:
+    async with saver.flushing() as flush, pool.connection() as conn, conn.transaction():
+        await flush.write(conn, parked=parked)
+
+
+async def stored(pool: Pool, thread_id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """The keys of all rows of the thread in LangGraph's tables."""
+    keys = {
+        "checkpoints": "checkpoint_ns, checkpoint_id",
+        "checkpoint_blobs": "checkpoint_ns, channel, version",
+        "checkpoint_writes": "checkpoint_ns, checkpoint_id, task_id, idx",
+    }
+    result: dict[str, list[tuple[Any, ...]]] = {}
+    async with pool.connection() as conn:
+        for table, columns in keys.items():
+            cursor = await conn.execute(
+                f"SELECT {columns} FROM {table} WHERE thread_id = %s ORDER BY {columns}".encode(), (thread_id,)
+            )
+            result[table] = [tuple(row.values()) for row in await cursor.fetchall()]
+    return result
