@@ -47,7 +47,9 @@ def require_reviewer(who: Principal, reviewers: Collection[str]) -> None:
     """Raises NotAReviewer unless `who` may decide for one of the groups."""
     if not may_decide(who, reviewers):
         groups = ", ".join(sorted(reviewers))
-        raise NotAReviewer(f"{who.name} may not decide this: it needs a person in {groups}", reviewers=sorted(reviewers))
+        raise NotAReviewer(
+            f"{who.name} may not decide this: it needs a person in {groups}", reviewers=sorted(reviewers)
+        )
 
 
 def may_read_job(who: Principal, submitted_by: str, reviewers: Collection[str]) -> bool:

@@ -150,5 +150,3 @@ def _uuid(where: str, value: Any) -> UUID | None:
         return UUID(value)
     except (ValueError, AttributeError, TypeError):
         raise InvalidRequest(f"{where}: 'item_id' is not an id: {value!r}") from None
-
-

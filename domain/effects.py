@@ -121,7 +121,9 @@ class Step:
     reason: str = ""
 
 
-def after_attempt(effect: Effect, terms: Terms, outcome: Outcome, *, now: datetime, jitter: random.Random) -> list[Step]:
+def after_attempt(
+    effect: Effect, terms: Terms, outcome: Outcome, *, now: datetime, jitter: random.Random
+) -> list[Step]:
     """The transitions that follow from an attempt that ended in `outcome`, in order, each a row of the table."""
     doubted = effect.doubt_since is not None
     if outcome is Outcome.succeeded:
@@ -160,6 +162,10 @@ def after_doubt(effect: Effect, terms: Terms, *, now: datetime) -> Step | None:
     if has_budget(effect, terms) and may_repeat_in_doubt(effect, terms, now):
         return Step(S.retry_wait, doubt=True, retry_at=now, reason=f"a repeat is safe: {terms.effect_class}")
     return None
+
+
+def is_due(effect: Effect, now: datetime) -> bool:
+    return effect.retry_at is None or effect.retry_at <= now
 
 
 def has_budget(effect: Effect, terms: Terms) -> bool:

@@ -257,6 +257,12 @@ class EndpointExists(Conflict):
     code = "endpoint_exists"
 
 
+class DeliveryMismatch(Conflict):
+    """The delivery id came before with another body."""
+
+    code = "delivery_mismatch"
+
+
 class AgentMismatch(Conflict):
     """The thread belongs to another agent."""
 

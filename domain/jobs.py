@@ -77,6 +77,7 @@ class Job:
     tries: int
     ran_seconds: float
     cancel_requested: bool
+    cancel_requested_by: str | None = None
     result: Mapping[str, Any] | None = None
     error_code: str | None = None
     error_message: str | None = None

@@ -213,9 +213,7 @@ def _is_meant(item: Item, answer: Answer) -> bool:
 
 def _same_or_conflict(stored: Decision, sent: Decision) -> Decision:
     if not stored.same_as(sent):
-        raise AlreadyDecided(
-            f"{stored.reviewer} has decided this item already: {stored.type}", winner=stored.brief()
-        )
+        raise AlreadyDecided(f"{stored.reviewer} has decided this item already: {stored.type}", winner=stored.brief())
     return stored
 
 

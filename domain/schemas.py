@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jsonschema import Draft202012Validator
+
 from signoff.domain.errors import EditOutsideSchema
 
 

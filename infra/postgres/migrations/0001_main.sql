@@ -32,6 +32,7 @@ CREATE TABLE signoff.endpoints (
 CREATE TABLE signoff.deliveries (
     endpoint    text NOT NULL REFERENCES signoff.endpoints,
     id          text NOT NULL,
+    body_digest text NOT NULL,
     received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (endpoint, id)
 );
@@ -116,7 +117,6 @@ CREATE TABLE signoff.reviews (
 );
 CREATE INDEX reviews_of_job ON signoff.reviews (job_id);
 CREATE INDEX reviews_pending ON signoff.reviews (created_at) WHERE status = 'pending';
-CREATE INDEX reviews_deadlines ON signoff.reviews (deadline_at) WHERE status = 'pending' AND deadline_at IS NOT NULL;
 
 CREATE TABLE signoff.items (
     id                         uuid PRIMARY KEY,
@@ -144,6 +144,7 @@ CREATE TABLE signoff.items (
     CHECK ((args IS NULL) <> (unreadable_args IS NULL))
 );
 CREATE INDEX items_of_operation ON signoff.items (operation_id);
+CREATE INDEX items_deadlines ON signoff.items (deadline_at) WHERE status = 'open' AND deadline_at IS NOT NULL;
 
 CREATE TABLE signoff.decisions (
     id            uuid PRIMARY KEY,
@@ -187,6 +188,10 @@ CREATE TABLE signoff.effects (
     error_message       text,
     provider_reference  text,
     ended_at            timestamptz,
+    -- Replayed after its job was told or ended: runs by itself, under a lease of its own.
+    alone               boolean NOT NULL DEFAULT false,
+    lease_until         timestamptz,
+    offered_at          timestamptz,
     -- By a decision, or by a rule that allows it: never by nothing.
     CHECK (decision_id IS NOT NULL OR (rule IS NOT NULL AND policy_digest IS NOT NULL)),
     -- While in doubt, no row may claim that it did not happen.
@@ -195,6 +200,7 @@ CREATE TABLE signoff.effects (
     CHECK (class IS NOT NULL OR attempts = 0)
 ) WITH (fillfactor = 80);
 CREATE INDEX effects_of_job ON signoff.effects (job_id);
+CREATE INDEX effects_alone ON signoff.effects (created_at) WHERE alone AND status IN ('planned', 'retry_wait');
 CREATE INDEX effects_open ON signoff.effects (created_at) WHERE status IN ('in_doubt', 'dead', 'failed', 'dispatched');
 
 -- One row per try, written before the first byte leaves; the outcome is filled in once.

@@ -1,0 +1,54 @@
+"""Why a run stopped before its end. The graph's interrupts carry these, in this form and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from signoff.domain.errors import CannotResume
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPause:
+    """Calls that need a person. Each item is a call as the gate judged it."""
+
+    interrupt_id: str
+    items: tuple[Mapping[str, Any], ...]
+    policy_digest: str
+    kind: Literal["review"] = "review"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPause:
+    """An effect in doubt, or dead: an operator has to settle it."""
+
+    interrupt_id: str
+    operation_id: str
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPause:
+    """An effect that may be tried again at `retry_at`."""
+
+    interrupt_id: str
+    operation_id: str
+    retry_at: datetime
+    kind: Literal["wait"] = "wait"
+
+
+Pause = ReviewPause | HoldPause | WaitPause
+
+
+def read_pause(interrupt_id: str, value: Any) -> Pause:
+    """Raises CannotResume for an interrupt that is not ours."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "review":
+        return ReviewPause(interrupt_id, tuple(value["items"]), value["policy_digest"])
+    if kind == "hold":
+        return HoldPause(interrupt_id, value["operation_id"])
+    if kind == "wait":
+        return WaitPause(interrupt_id, value["operation_id"], datetime.fromisoformat(value["retry_at"]))
+    raise CannotResume(f"the run paused with an interrupt that is not of this product: {str(value)[:200]}")

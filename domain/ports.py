@@ -1,0 +1,184 @@
+"""What the use cases need of the world. Postgres keeps each of these promises in `signoff.infra.postgres`.
+
+A Transaction is all or nothing; leaving its block by an exception rolls back. Locks are taken in the order
+job, review, item, effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from signoff.domain.authority import Principal
+from signoff.domain.effects import Effect, Step
+from signoff.domain.events import NewEvent
+from signoff.domain.jobs import Job, JobStatus, SubmitJob
+from signoff.domain.policy import Policy
+from signoff.domain.reviews import Decision, Item, Review, ReviewStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NewReview:
+    """A review as a park creates it."""
+
+    id: UUID
+    interrupt_id: str
+    checkpoint_id: str
+    policy_digest: str
+    items: Sequence[Item]
+    deadlines: Sequence[float | None]  # seconds from the creation, one for each item
+
+
+@dataclass(frozen=True, slots=True)
+class LockedReview:
+    """A review under lock, with what judging an answer to it needs."""
+
+    review: Review
+    job: Job
+    lineage_root: str
+    now: datetime
+
+
+class Jobs(Protocol):
+    async def insert(self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str) -> bool:
+        """False if the thread has a started job already, or the idempotency key is taken: nothing was inserted."""
+
+    async def get(self, job_id: UUID) -> Job | None: ...
+
+    async def lock(self, job_id: UUID) -> Job | None: ...
+
+    async def lock_started(self, thread_id: str) -> Job | None: ...
+
+    async def hold_key(self, by: str, key: str) -> bool:
+        """Holds the idempotency key until the transaction ends; False if another transaction holds it now."""
+
+    async def by_key(self, by: str, key: str) -> Job | None: ...
+
+    async def move(
+        self,
+        job_id: UUID,
+        to: JobStatus,
+        *,
+        run_in: timedelta | None = None,
+        run_at: datetime | None = None,
+        keep_tries: bool = False,
+        result: Mapping[str, Any] | None = None,
+        error: tuple[str, str] | None = None,
+    ) -> bool:
+        """One guarded statement: moves the job if the table of states allows it from where it is; False if not."""
+
+    async def request_cancel(self, job_id: UUID, by: str) -> None: ...
+
+    async def promote_waiting(self, thread_id: str) -> UUID | None:
+        """Queues the oldest waiting job of a thread that has no started one."""
+
+
+class Threads(Protocol):
+    async def create(self, thread_id: str, agent: str, by: str) -> bool:
+        """False if the thread exists."""
+
+    async def owner(self, thread_id: str) -> tuple[str, str] | None:
+        """(agent, created_by)."""
+
+
+class Reviews(Protocol):
+    async def create(self, job: Job, review: NewReview) -> datetime | None | Literal[False]:
+        """The deadline as stored, if there is one; False if this pause has its review already."""
+
+    async def is_answered(self, thread_id: str, interrupt_id: str) -> bool:
+        """True if the pause's review is decided or expired, and no run has used that yet."""
+
+    async def lock(self, review_id: UUID) -> LockedReview | None: ...
+
+    async def of_job(self, job_id: UUID) -> Sequence[Review]:
+        """All reviews of a job with items and decisions, oldest first."""
+
+    async def decide(self, decisions: Sequence[Decision], door: str) -> None: ...
+
+    async def expire_items(self, review_id: UUID) -> int:
+        """Expires the open items whose deadline has passed, by the database's clock."""
+
+    async def close(self, review_id: UUID, status: ReviewStatus) -> bool: ...
+
+    async def cancel_of_job(self, job_id: UUID) -> Sequence[UUID]:
+        """Cancels every pending review of the job with its open items."""
+
+    async def past_deadline(self, limit: int) -> Sequence[UUID]: ...
+
+
+class Effects(Protocol):
+    async def job_of(self, operation_id: str) -> UUID | None: ...
+
+    async def lock(self, operation_id: str) -> Effect | None: ...
+
+    async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
+        """Inserts the planned effects of approved calls; an operation that has its effect is left alone."""
+
+    async def move(
+        self,
+        effect: Effect,
+        step: Step,
+        *,
+        actor: str,
+        reference: str | None = None,
+        result: tuple[str, bytes] | None = None,
+        new_generation: bool = False,
+        alone: bool = False,
+    ) -> bool:
+        """One guarded statement and its history row; False if the effect is no longer where `effect` says."""
+
+    async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
+        """Cancels what is planned or waits for a retry without doubt; what is in doubt stays so."""
+
+
+class Principals(Protocol):
+    async def get(self, name: str) -> Principal | None: ...
+
+
+class Agents(Protocol):
+    async def policy(self, name: str) -> Policy | None:
+        """The policy that the newest worker of the agent registered; None if no worker ever served it."""
+
+
+class Events(Protocol):
+    async def append(self, *events: NewEvent) -> None: ...
+
+
+class Deliveries(Protocol):
+    async def remember(self, endpoint: str, delivery_id: str, body_digest: str) -> None:
+        """Raises DeliveryMismatch if the id came before with another body."""
+
+
+class Transaction(Protocol):
+    @property
+    def jobs(self) -> Jobs: ...
+    @property
+    def threads(self) -> Threads: ...
+    @property
+    def reviews(self) -> Reviews: ...
+    @property
+    def effects(self) -> Effects: ...
+    @property
+    def principals(self) -> Principals: ...
+    @property
+    def agents(self) -> Agents: ...
+    @property
+    def events(self) -> Events: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
+
+
+class Store(Protocol):
+    def begin(self) -> AbstractAsyncContextManager[Transaction]:
+        """Raises StoreUnavailable if no connection can be had in time."""
+
+
+class Hints(Protocol):
+    def offer(self, agent: str, job_id: UUID) -> None:
+        """Tells some worker that the job is due. Never waits and never raises: the row is the work."""
+
+

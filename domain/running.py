@@ -1,0 +1,127 @@
+"""How a run leaves a job: parked, finished, failed, released. Each is called in a transaction that holds the job's row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from signoff.domain.cancelling import cancel_locked
+from signoff.domain.effects import HELD
+from signoff.domain.events import EventType, NewEvent
+from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause
+from signoff.domain.policy import DecisionType
+from signoff.domain.ports import NewReview, Transaction
+from signoff.domain.review_view import review_view
+from signoff.domain.reviews import Item, ItemStatus, Review, ReviewStatus
+
+ACTOR = "signoff"
+
+
+async def park(tx: Transaction, job: Job, pauses: Sequence[Pause], checkpoint_id: str) -> JobStatus:
+    """Leaves the job at its pauses: creates the reviews that are new, and names what the job waits for.
+
+    The job is queued straight away if one of its pauses is answered already.
+    """
+    reviews = [pause for pause in pauses if isinstance(pause, ReviewPause)]
+    answered = [await _request(tx, job, pause, checkpoint_id) for pause in reviews]
+    holds = [await _is_held(tx, pause) for pause in pauses if isinstance(pause, HoldPause)]
+    waits = [pause.retry_at for pause in pauses if isinstance(pause, WaitPause)]
+    if any(answered) or not all(holds):
+        await tx.jobs.move(job.id, JobStatus.queued)
+        return JobStatus.queued
+    if waits:
+        await tx.jobs.move(job.id, JobStatus.queued, run_at=min(waits))
+        return JobStatus.queued
+    if reviews:
+        await tx.jobs.move(job.id, JobStatus.awaiting_review)
+        return JobStatus.awaiting_review
+    operations = [pause.operation_id for pause in pauses if isinstance(pause, HoldPause)]
+    await hold(tx, job, "effect_held", f"settle the effect {', '.join(operations)}", operations=operations)
+    return JobStatus.awaiting_operator
+
+
+async def hold(tx: Transaction, job: Job, code: str, message: str, **facts: Any) -> None:
+    """Parks the job for an operator, with the reason."""
+    await tx.jobs.move(job.id, JobStatus.awaiting_operator, error=(code, message))
+    await _tell(tx, job, EventType.job_held, {"code": code, "message": message, **facts})
+
+
+async def finish(tx: Transaction, job: Job, result: Mapping[str, Any]) -> UUID | None:
+    """Ends the job well; what was planned and never left is cancelled. Returns the thread's next job, if one waited."""
+    await tx.effects.cancel_unsent(job.id, ACTOR)
+    await tx.jobs.move(job.id, JobStatus.succeeded, result=result)
+    await _tell(tx, job, EventType.job_succeeded, {"result": result})
+    return await tx.jobs.promote_waiting(job.thread_id)
+
+
+async def fail(tx: Transaction, job: Job, code: str, message: str) -> UUID | None:
+    """Ends the job as failed. Returns the thread's next job, if one waited."""
+    await tx.effects.cancel_unsent(job.id, ACTOR)
+    await tx.reviews.cancel_of_job(job.id)
+    await tx.jobs.move(job.id, JobStatus.failed, error=(code, message))
+    await _tell(tx, job, EventType.job_failed, {"code": code, "message": message})
+    return await tx.jobs.promote_waiting(job.thread_id)
+
+
+async def release(tx: Transaction, job: Job, *, run_in: timedelta, error: tuple[str, str] | None = None) -> None:
+    """Gives the job back to be run again; its tries stay counted."""
+    await tx.jobs.move(job.id, JobStatus.queued, run_in=run_in, keep_tries=True, error=error)
+
+
+async def cancel(tx: Transaction, job: Job) -> UUID | None:
+    """Ends a running job whose cancellation was requested."""
+    return await cancel_locked(tx, job, job.cancel_requested_by or ACTOR)
+
+
+async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id: str) -> bool:
+    """True if the pause is answered already."""
+    items = [_item(ordinal, raw) for ordinal, raw in enumerate(pause.items)]
+    deadlines = [raw["deadline_seconds"] for raw in pause.items]
+    new = NewReview(uuid4(), pause.interrupt_id, checkpoint_id, pause.policy_digest, items, deadlines)
+    deadline_at = await tx.reviews.create(job, new)
+    if not (deadline_at is None or isinstance(deadline_at, datetime)):
+        return await tx.reviews.is_answered(job.thread_id, pause.interrupt_id)
+    review = Review(new.id, job.id, job.thread_id, pause.interrupt_id, ReviewStatus.pending, tuple(items))
+    view = review_view(review, agent=job.agent, deadline_at=deadline_at)
+    await tx.events.append(NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, view, job.id))
+    return False
+
+
+def _item(ordinal: int, raw: Mapping[str, Any]) -> Item:
+    return Item(
+        id=uuid4(),
+        ordinal=ordinal,
+        status=ItemStatus.open,
+        operation_id=raw["operation_id"],
+        message_id=raw["message_id"],
+        call_ordinal=raw["ordinal"],
+        edits=raw["edits"],
+        tool_call_id=raw["tool_call_id"],
+        tool=raw["tool"],
+        args=raw["args"],
+        unreadable_args=raw["unreadable_args"],
+        digest=raw["digest"],
+        description=raw["description"],
+        rule=raw["rule"],
+        reason=raw["reason"],
+        allowed_decisions=tuple(DecisionType(word) for word in raw["decisions"]),
+        reviewers=tuple(raw["reviewers"]),
+        args_schema=raw["args_schema"],
+        deadline_at=None,
+        approval_valid_for_seconds=raw["approval_valid_for_seconds"],
+    )
+
+
+async def _is_held(tx: Transaction, pause: HoldPause) -> bool:
+    effect = await tx.effects.lock(pause.operation_id)
+    return effect is None or effect.status in HELD
+
+
+async def _tell(tx: Transaction, job: Job, kind: EventType, facts: Mapping[str, Any]) -> None:
+    data = {"job_id": str(job.id), "thread_id": job.thread_id, "agent": job.agent, **facts}
+    await tx.events.append(NewEvent(kind, f"jobs/{job.id}", ACTOR, data, job.id))
+
+

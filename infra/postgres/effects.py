@@ -1,0 +1,304 @@
+"""The ledger in Postgres: each transition one guarded statement, with its history row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from psycopg.types.json import Json
+from signoff.domain.authority import Principal
+from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, sources_of
+from signoff.domain.errors import DigestMismatch, LeaseLost
+from signoff.domain.jobs import Job
+from signoff.domain.reviews import Decision, Item
+from signoff.infra.postgres.principals import principal_of
+
+COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts, e.fence,
+    e.first_dispatched_at, e.doubt_since, e.retry_at, e.result_type, e.result, e.error_code, e.error_message,
+    e.provider_reference"""
+
+PLAN = """
+INSERT INTO signoff.effects (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id)
+VALUES (%s, %s, %s, %s, %s, %s, %s, 'planned', %s) ON CONFLICT (operation_id) DO NOTHING
+"""
+
+# Everything that the executor's judgement needs, in one look: the effect, the items that the call ever was in, the
+# decision that covers it, and who decided, as they are now. The effect's row stays locked.
+EXAMINE = f"""
+SELECT clock_timestamp() AS now, {COLUMNS},
+    d.id AS decision_id, d.digest AS decision_digest, d.decided_at, i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
+    p.name, p.kind, p.groups, p.rights, p.revoked_at IS NOT NULL AS revoked
+FROM signoff.effects e
+LEFT JOIN signoff.decisions d ON d.id = e.decision_id
+LEFT JOIN signoff.items i ON i.id = d.item_id
+LEFT JOIN signoff.principals p ON p.name = d.reviewer
+WHERE e.operation_id = %s FOR UPDATE OF e
+"""
+
+ALLOW = """
+INSERT INTO signoff.effects (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest)
+SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, %(class)s, 'planned',
+    %(rule)s, %(policy_digest)s
+WHERE NOT EXISTS (SELECT 1 FROM signoff.items WHERE operation_id = %(operation_id)s)
+ON CONFLICT (operation_id) DO NOTHING RETURNING clock_timestamp() AS now
+"""
+
+DISPATCH = """
+WITH sent AS (
+    UPDATE signoff.effects SET status = 'dispatched', attempts = attempts + 1, fence = %(fence)s, class = %(class)s,
+        window_seconds = %(window)s, first_dispatched_at = coalesce(first_dispatched_at, clock_timestamp()),
+        retry_at = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s,
+        rule = coalesce(rule, %(rule)s), policy_digest = coalesce(policy_digest, %(policy_digest)s)
+    WHERE operation_id = %(operation_id)s AND status = ANY(%(sources)s) AND digest = %(digest)s
+    RETURNING operation_id, attempts, generation, first_dispatched_at),
+attempt AS (
+    INSERT INTO signoff.attempts (operation_id, number, generation, fence, worker)
+    SELECT operation_id, attempts, generation, %(fence)s, %(worker)s FROM sent)
+SELECT attempts, first_dispatched_at FROM sent
+"""
+
+MOVE = """
+WITH moved AS (
+    UPDATE signoff.effects SET status = %(to)s,
+        doubt_since = CASE WHEN %(doubt)s THEN coalesce(doubt_since, clock_timestamp()) END,
+        retry_at = %(retry_at)s,
+        generation = generation + CASE WHEN %(raise)s THEN 1 ELSE 0 END,
+        first_dispatched_at = CASE WHEN %(raise)s THEN NULL ELSE first_dispatched_at END,
+        alone = alone OR %(alone)s, lease_until = NULL, offered_at = NULL,
+        result_type = coalesce(%(result_type)s, result_type), result = coalesce(%(result)s, result),
+        error_code = %(code)s, error_message = %(message)s,
+        provider_reference = coalesce(%(reference)s, provider_reference),
+        ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
+    WHERE operation_id = %(operation_id)s AND status = %(from)s AND status = ANY(%(sources)s)
+        AND fence IS NOT DISTINCT FROM %(fence)s
+    RETURNING operation_id)
+INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason, reference)
+SELECT operation_id, %(from)s, %(to)s, %(actor)s, %(reason)s, %(reference)s FROM moved
+"""
+
+END_ATTEMPT = """
+UPDATE signoff.attempts SET outcome = %s, message = %s, ended_at = clock_timestamp()
+WHERE operation_id = %s AND number = %s AND fence = %s AND outcome IS NULL RETURNING ended_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The decision that an effect stands on, and who made it, as they are now."""
+
+    decision_id: UUID
+    digest: str
+    decided_at: datetime
+    valid_for_seconds: float | None
+    reviewers: tuple[str, ...]
+    reviewer: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """An effect under lock; `approval` is None if it stands on a rule that allows it."""
+
+    effect: Effect
+    approval: Approval | None
+    now: datetime
+
+
+class EffectTable:
+    def __init__(self, conn: AsyncConnection[DictRow]) -> None:
+        self._conn = conn
+
+    async def job_of(self, operation_id: str) -> UUID | None:
+        cursor = await self._conn.execute("SELECT job_id FROM signoff.effects WHERE operation_id = %s", (operation_id,))
+        row = await cursor.fetchone()
+        return None if row is None else row["job_id"]
+
+    async def lock(self, operation_id: str) -> Effect | None:
+        cursor = await self._conn.execute(
+            f"SELECT {COLUMNS} FROM signoff.effects e WHERE e.operation_id = %s FOR UPDATE", (operation_id,)
+        )
+        row = await cursor.fetchone()
+        return None if row is None else effect_of(row)
+
+    async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
+        for item, decision in zip(items, decisions, strict=True):
+            args = Json(dict(decision.args or {}))
+            parameters = (decision.operation_id, job.id, job.thread_id, job.agent, item.tool, args, decision.digest, decision.id)
+            cursor = await self._conn.execute(PLAN, parameters)
+            if cursor.rowcount == 0:
+                await self._require_same(decision.operation_id, decision.digest)
+
+    async def examine(self, operation_id: str) -> Examined | None:
+        """The effect, locked, with the approval that it stands on."""
+        row = await (await self._conn.execute(EXAMINE, (operation_id,))).fetchone()
+        if row is None:
+            return None
+        approval = _approval_of(row) if row["decision_id"] else None
+        return Examined(effect_of(row), approval, row["now"])
+
+    async def allow(
+        self,
+        job: Job,
+        operation_id: str,
+        tool: str,
+        args: Mapping[str, Any],
+        digest: str,
+        effect_class: EffectClass,
+        rule: str,
+        policy_digest: str,
+    ) -> datetime | None:
+        """Plans an effect that the policy allows, unless the call has ever been an item of a review: then None."""
+        parameters = {
+            "operation_id": operation_id,
+            "job_id": job.id,
+            "thread_id": job.thread_id,
+            "agent": job.agent,
+            "tool": tool,
+            "args": Json(dict(args)),
+            "digest": digest,
+            "class": effect_class,
+            "rule": rule,
+            "policy_digest": policy_digest,
+        }
+        row = await (await self._conn.execute(ALLOW, parameters)).fetchone()
+        return None if row is None else row["now"]
+
+    async def dispatch(
+        self,
+        operation_id: str,
+        digest: str,
+        *,
+        fence: int,
+        worker: str,
+        effect_class: EffectClass,
+        window_seconds: float | None,
+        rule: str | None = None,
+        policy_digest: str | None = None,
+        lease_until: datetime | None = None,
+    ) -> tuple[int, datetime]:
+        """Marks the dispatch and opens the attempt; commit before the first byte leaves.
+
+        Returns the attempt's number and the time of the first dispatch.
+
+        Raises:
+            LeaseLost: the effect is not where it can be sent from.
+        """
+        parameters = {
+            "operation_id": operation_id,
+            "digest": digest,
+            "fence": fence,
+            "worker": worker,
+            "class": effect_class,
+            "window": window_seconds,
+            "rule": rule,
+            "policy_digest": policy_digest,
+            "lease_until": lease_until,
+            "sources": sources_of(EffectStatus.dispatched),
+        }
+        row = await (await self._conn.execute(DISPATCH, parameters)).fetchone()
+        if row is None:
+            raise LeaseLost(f"the effect {operation_id} can't be dispatched from where it is")
+        return row["attempts"], row["first_dispatched_at"]
+
+    async def end_attempt(self, effect: Effect, outcome: Outcome, message: str | None) -> datetime:
+        """Fills in the outcome, once. Returns the database's time.
+
+        Raises:
+            LeaseLost: the attempt is not this worker's, or has its outcome already.
+        """
+        parameters = (outcome, message, effect.operation_id, effect.attempts, effect.fence)
+        row = await (await self._conn.execute(END_ATTEMPT, parameters)).fetchone()
+        if row is None:
+            raise LeaseLost(f"attempt {effect.attempts} of {effect.operation_id} is settled already")
+        ended: datetime = row["ended_at"]
+        return ended
+
+    async def move(
+        self,
+        effect: Effect,
+        step: Step,
+        *,
+        actor: str,
+        reference: str | None = None,
+        result: tuple[str, bytes] | None = None,
+        error: tuple[str, str] | None = None,
+        new_generation: bool = False,
+        alone: bool = False,
+    ) -> bool:
+        result_type, payload = result or (None, None)
+        code, message = error or (None, None)
+        parameters = {
+            "operation_id": effect.operation_id,
+            "from": effect.status,
+            "to": step.to,
+            "sources": sources_of(step.to),
+            "fence": effect.fence,
+            "doubt": step.doubt,
+            "retry_at": step.retry_at,
+            "raise": new_generation,
+            "alone": alone,
+            "result_type": result_type,
+            "result": payload,
+            "code": code,
+            "message": message,
+            "reference": reference,
+            "ended": step.to in ENDED,
+            "actor": actor,
+            "reason": step.reason,
+        }
+        cursor = await self._conn.execute(MOVE, parameters)
+        return cursor.rowcount == 1
+
+    async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
+        await self._conn.execute(
+            "WITH moved AS (UPDATE signoff.effects e SET status = 'cancelled', ended_at = clock_timestamp(), retry_at = NULL"
+            " FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone"
+            "   AND status IN ('planned', 'retry_wait') AND doubt_since IS NULL ORDER BY operation_id FOR UPDATE) AS was"
+            " WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status)"
+            " INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)"
+            " SELECT operation_id, status, 'cancelled', %(actor)s, 'the job ended' FROM moved",
+            {"job": job_id, "actor": actor},
+        )
+        await self._conn.execute(
+            "WITH moved AS (UPDATE signoff.effects SET status = 'in_doubt', retry_at = NULL"
+            " WHERE job_id = %(job)s AND NOT alone AND status = 'retry_wait' AND doubt_since IS NOT NULL RETURNING operation_id)"
+            " INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)"
+            " SELECT operation_id, 'retry_wait', 'in_doubt', %(actor)s, 'the job ended while it was in doubt' FROM moved",
+            {"job": job_id, "actor": actor},
+        )
+
+    async def keep_evidence(
+        self, effect: Effect, worker: str, outcome: Outcome, message: str | None, result: tuple[str, bytes] | None
+    ) -> None:
+        """Keeps what came back after the fence was lost: append-only, never under the fence."""
+        result_type, payload = result or (None, None)
+        await self._conn.execute(
+            "INSERT INTO signoff.evidence (operation_id, fence, worker, outcome, message, result_type, result)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            (effect.operation_id, effect.fence, worker, outcome, message, result_type, payload),
+        )
+
+    async def _require_same(self, operation_id: str, digest: str) -> None:
+        effect = await self.lock(operation_id)
+        if effect is None or effect.digest != digest:
+            raise DigestMismatch(f"the operation {operation_id} exists with another call")
+
+
+def effect_of(row: DictRow) -> Effect:
+    names = Effect.__dataclass_fields__
+    return Effect(**{**{name: row[name] for name in names}, "status": EffectStatus(row["status"])})
+
+
+def _approval_of(row: DictRow) -> Approval:
+    return Approval(
+        decision_id=row["decision_id"],
+        digest=row["decision_digest"],
+        decided_at=row["decided_at"],
+        valid_for_seconds=row["approval_valid_for_seconds"],
+        reviewers=tuple(row["item_reviewers"] or ()),
+        reviewer=principal_of(row),
+    )

@@ -1,0 +1,148 @@
+"""Jobs in Postgres: each transition one guarded statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from psycopg.types.json import Json
+from signoff.domain.errors import LeaseLost
+from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
+
+COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence, tries,
+    ran_seconds, cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, result, error_code, error_message"""
+
+INSERT = """
+INSERT INTO signoff.jobs (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id
+"""
+
+MOVE = """
+UPDATE signoff.jobs SET
+    status = %(to)s,
+    run_at = coalesce(%(run_at)s, clock_timestamp() + %(run_in)s),
+    tries = CASE WHEN %(keep_tries)s THEN tries ELSE 0 END,
+    offered_at = NULL, lease_owner = NULL, lease_until = NULL,
+    ran_seconds = ran_seconds
+        + CASE WHEN status = 'running' THEN extract(epoch FROM clock_timestamp() - claimed_at) ELSE 0 END,
+    result = %(result)s, error_code = %(code)s, error_message = %(message)s,
+    ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
+WHERE id = %(id)s AND status = ANY(%(sources)s)
+RETURNING id
+"""
+
+PROMOTE = f"""
+UPDATE signoff.jobs SET status = 'queued', run_at = clock_timestamp() WHERE id = (
+    SELECT w.id FROM signoff.jobs w WHERE w.thread_id = %(thread)s AND w.status = 'waiting'
+        AND NOT EXISTS (SELECT 1 FROM signoff.jobs s WHERE s.thread_id = %(thread)s
+            AND s.status IN ({", ".join(f"'{status}'" for status in sorted(STARTED))}))
+    ORDER BY w.created_at, w.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING id
+"""
+
+
+def job_of(row: DictRow) -> Job:
+    return Job(**{**row, "status": JobStatus(row["status"])})
+
+
+class JobTable:
+    def __init__(self, conn: AsyncConnection[DictRow]) -> None:
+        self._conn = conn
+
+    async def insert(self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str) -> bool:
+        cursor = await self._conn.execute(
+            INSERT,
+            (
+                job_id,
+                thread_id,
+                command.agent,
+                status,
+                command.input,
+                Json(dict(command.labels)),
+                by,
+                door,
+                command.idempotency_key,
+                command.digest(),
+            ),
+        )
+        return await cursor.fetchone() is not None
+
+    async def get(self, job_id: UUID) -> Job | None:
+        return await self._one(f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s", job_id)
+
+    async def lock(self, job_id: UUID) -> Job | None:
+        return await self._one(f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s FOR NO KEY UPDATE", job_id)
+
+    async def lock_started(self, thread_id: str) -> Job | None:
+        sql = f"SELECT {COLUMNS} FROM signoff.jobs WHERE thread_id = %s AND status = ANY(%s) FOR NO KEY UPDATE"
+        return await self._one(sql, thread_id, sorted(STARTED))
+
+    async def hold_key(self, by: str, key: str) -> bool:
+        cursor = await self._conn.execute(
+            "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)) AS got", (f"signoff idempotency {by}\n{key}",)
+        )
+        row = await cursor.fetchone()
+        return row is not None and bool(row["got"])
+
+    async def by_key(self, by: str, key: str) -> Job | None:
+        return await self._one(
+            f"SELECT {COLUMNS} FROM signoff.jobs WHERE submitted_by = %s AND idempotency_key = %s", by, key
+        )
+
+    async def fence(self, job_id: UUID, fence: int) -> Job:
+        """The first statement of every fenced transaction: locks the running job by id and fence.
+
+        Raises:
+            LeaseLost: another worker has it, or it is no longer running.
+        """
+        sql = f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE"
+        job = await self._one(sql, job_id, fence)
+        if job is None:
+            raise LeaseLost(f"the lease of job {job_id} under fence {fence} is gone", job_id=str(job_id), fence=fence)
+        return job
+
+    async def move(
+        self,
+        job_id: UUID,
+        to: JobStatus,
+        *,
+        run_in: timedelta | None = None,
+        run_at: datetime | None = None,
+        keep_tries: bool = False,
+        result: Mapping[str, Any] | None = None,
+        error: tuple[str, str] | None = None,
+    ) -> bool:
+        code, message = error or (None, None)
+        parameters = {
+            "id": job_id,
+            "to": to,
+            "sources": sources_of(to),
+            "run_in": run_in or timedelta(),
+            "run_at": run_at,
+            "keep_tries": keep_tries,
+            "result": None if result is None else Json(result),
+            "code": code,
+            "message": message,
+            "ended": to in ENDED,
+        }
+        cursor = await self._conn.execute(MOVE, parameters)
+        return await cursor.fetchone() is not None
+
+    async def request_cancel(self, job_id: UUID, by: str) -> None:
+        await self._conn.execute(
+            "UPDATE signoff.jobs SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()),"
+            " cancel_requested_by = coalesce(cancel_requested_by, %s) WHERE id = %s",
+            (by, job_id),
+        )
+
+    async def promote_waiting(self, thread_id: str) -> UUID | None:
+        row = await (await self._conn.execute(PROMOTE, {"thread": thread_id})).fetchone()
+        return None if row is None else row["id"]
+
+    async def _one(self, sql: str, *parameters: object) -> Job | None:
+        row = await (await self._conn.execute(sql, parameters)).fetchone()
+        return None if row is None else job_of(row)

@@ -1,0 +1,256 @@
+"""Reviews, their items and decisions in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from psycopg.types.json import Json
+from signoff.domain.decisions import NextStep
+from signoff.domain.jobs import Job
+from signoff.domain.policy import DecisionType
+from signoff.domain.ports import LockedReview, NewReview
+from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewStatus
+from signoff.infra.postgres.jobs import JobTable
+
+INSERT_REVIEW = """
+INSERT INTO signoff.reviews (id, job_id, thread_id, interrupt_id, checkpoint_id, status, policy_digest, reviewers, deadline_at)
+VALUES (%s, %s, %s, %s, %s, 'pending', %s, %s, clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (thread_id, interrupt_id) DO NOTHING RETURNING deadline_at
+"""
+
+INSERT_ITEM = """
+INSERT INTO signoff.items (id, review_id, ordinal, status, operation_id, message_id, call_ordinal, edits, tool_call_id,
+    tool, args, unreadable_args, digest, description, rule, reason, allowed_decisions, reviewers, args_schema,
+    deadline_at, approval_valid_for_seconds)
+SELECT %(id)s, r.id, %(ordinal)s, 'open', %(operation_id)s, %(message_id)s, %(call_ordinal)s, %(edits)s,
+    %(tool_call_id)s, %(tool)s, %(args)s, %(unreadable_args)s, %(digest)s, %(description)s, %(rule)s, %(reason)s,
+    %(allowed_decisions)s, %(reviewers)s, %(args_schema)s, r.created_at + make_interval(secs => %(deadline)s),
+    %(approval_valid_for_seconds)s
+FROM signoff.reviews r WHERE r.id = %(review_id)s
+"""
+
+ITEM_COLUMNS = """i.id, i.ordinal, i.status, i.operation_id, i.message_id, i.call_ordinal, i.edits, i.tool_call_id, i.tool,
+    i.args, i.unreadable_args, i.digest, i.description, i.rule, i.reason, i.allowed_decisions, i.reviewers, i.args_schema,
+    i.deadline_at, i.approval_valid_for_seconds"""
+
+DECISION_COLUMNS = """d.id AS decision_id, d.type AS decision_type, d.reviewer AS decision_reviewer,
+    d.operation_id AS decision_operation_id, d.digest AS decision_digest, d.args AS decision_args,
+    d.message AS decision_message, d.next_step AS decision_next_step, d.decided_at AS decision_decided_at"""
+
+SELECT = f"""
+SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, {ITEM_COLUMNS}, {DECISION_COLUMNS}
+FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id LEFT JOIN signoff.decisions d ON d.item_id = i.id
+"""
+
+DECIDE = """
+WITH item AS (UPDATE signoff.items SET status = 'decided' WHERE id = %(item_id)s AND status = 'open' RETURNING id)
+INSERT INTO signoff.decisions (id, item_id, type, reviewer, door, operation_id, digest, args, message, next_step)
+SELECT %(id)s, id, %(type)s, %(reviewer)s, %(door)s, %(operation_id)s, %(digest)s, %(args)s, %(message)s, %(next_step)s
+FROM item
+"""
+
+
+class ReviewTable:
+    def __init__(self, conn: AsyncConnection[DictRow]) -> None:
+        self._conn = conn
+
+    async def create(self, job: Job, review: NewReview) -> datetime | None | Literal[False]:
+        reviewers = sorted({group for item in review.items for group in item.reviewers})
+        cursor = await self._conn.execute(
+            INSERT_REVIEW,
+            (
+                review.id,
+                job.id,
+                job.thread_id,
+                review.interrupt_id,
+                review.checkpoint_id,
+                review.policy_digest,
+                reviewers,
+                min((seconds for seconds in review.deadlines if seconds is not None), default=None),
+            ),
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return False
+        for item, deadline_seconds in zip(review.items, review.deadlines, strict=True):
+            await self._conn.execute(INSERT_ITEM, {**_item_parameters(review.id, item), "deadline": deadline_seconds})
+        deadline: datetime | None = row["deadline_at"]
+        return deadline
+
+    async def is_answered(self, thread_id: str, interrupt_id: str) -> bool:
+        cursor = await self._conn.execute(
+            "SELECT 1 AS one FROM signoff.reviews WHERE thread_id = %s AND interrupt_id = %s"
+            " AND status IN ('decided', 'expired') AND resumed_at IS NULL",
+            (thread_id, interrupt_id),
+        )
+        return await cursor.fetchone() is not None
+
+    async def lock(self, review_id: UUID) -> LockedReview | None:
+        cursor = await self._conn.execute(
+            "SELECT r.job_id, t.lineage_root FROM signoff.reviews r JOIN signoff.threads t ON t.id = r.thread_id"
+            " WHERE r.id = %s",
+            (review_id,),
+        )
+        found = await cursor.fetchone()
+        job = await JobTable(self._conn).lock(found["job_id"]) if found else None
+        if found is None or job is None:
+            return None
+        sql = SELECT.replace("SELECT r.id", "SELECT clock_timestamp() AS now, r.id", 1)
+        cursor = await self._conn.execute(sql + " WHERE r.id = %s ORDER BY i.ordinal FOR UPDATE OF r, i", (review_id,))
+        rows = await cursor.fetchall()
+        return LockedReview(review_of(rows), job, found["lineage_root"], rows[0]["now"])
+
+    async def of_job(self, job_id: UUID) -> Sequence[Review]:
+        cursor = await self._conn.execute(SELECT + " WHERE r.job_id = %s ORDER BY r.created_at, r.id, i.ordinal", (job_id,))
+        grouped: dict[UUID, list[DictRow]] = {}
+        for row in await cursor.fetchall():
+            grouped.setdefault(row["review_id"], []).append(row)
+        return [review_of(rows) for rows in grouped.values()]
+
+    async def decide(self, decisions: Sequence[Decision], door: str) -> None:
+        for decision in decisions:
+            await self._conn.execute(DECIDE, _decision_parameters(decision, door))
+
+    async def expire_items(self, review_id: UUID) -> int:
+        cursor = await self._conn.execute(
+            "UPDATE signoff.items SET status = 'expired'"
+            " WHERE review_id = %s AND status = 'open' AND deadline_at <= clock_timestamp()",
+            (review_id,),
+        )
+        return cursor.rowcount
+
+    async def close(self, review_id: UUID, status: ReviewStatus) -> bool:
+        cursor = await self._conn.execute(
+            "UPDATE signoff.reviews SET status = %s, decided_at = clock_timestamp() WHERE id = %s AND status = 'pending'",
+            (status, review_id),
+        )
+        return cursor.rowcount == 1
+
+    async def cancel_of_job(self, job_id: UUID) -> Sequence[UUID]:
+        cursor = await self._conn.execute(
+            "UPDATE signoff.reviews SET status = 'cancelled' WHERE job_id = %s AND status = 'pending' RETURNING id",
+            (job_id,),
+        )
+        ids = [row["id"] for row in await cursor.fetchall()]
+        if ids:
+            await self._conn.execute(
+                "UPDATE signoff.items SET status = 'cancelled' WHERE review_id = ANY(%s) AND status = 'open'", (ids,)
+            )
+        return ids
+
+    async def mark_resumed(self, interrupt_ids: Sequence[str], thread_id: str) -> None:
+        await self._conn.execute(
+            "UPDATE signoff.reviews SET resumed_at = clock_timestamp()"
+            " WHERE thread_id = %s AND interrupt_id = ANY(%s) AND resumed_at IS NULL",
+            (thread_id, list(interrupt_ids)),
+        )
+
+    async def past_deadline(self, limit: int) -> Sequence[UUID]:
+        cursor = await self._conn.execute(
+            "SELECT review_id FROM signoff.items WHERE status = 'open' AND deadline_at <= clock_timestamp()"
+            " GROUP BY review_id ORDER BY min(deadline_at) LIMIT %s",
+            (limit,),
+        )
+        return [row["review_id"] for row in await cursor.fetchall()]
+
+
+def review_of(rows: Sequence[DictRow]) -> Review:
+    first = rows[0]
+    return Review(
+        id=first["review_id"],
+        job_id=first["job_id"],
+        thread_id=first["thread_id"],
+        interrupt_id=first["interrupt_id"],
+        status=ReviewStatus(first["review_status"]),
+        items=tuple(_item_of(row) for row in rows),
+    )
+
+
+def _item_of(row: DictRow) -> Item:
+    return Item(
+        id=row["id"],
+        ordinal=row["ordinal"],
+        status=ItemStatus(row["status"]),
+        operation_id=row["operation_id"],
+        message_id=row["message_id"],
+        call_ordinal=row["call_ordinal"],
+        edits=row["edits"],
+        tool_call_id=row["tool_call_id"],
+        tool=row["tool"],
+        args=row["args"],
+        unreadable_args=row["unreadable_args"],
+        digest=row["digest"],
+        description=row["description"],
+        rule=row["rule"],
+        reason=row["reason"],
+        allowed_decisions=tuple(DecisionType(word) for word in row["allowed_decisions"]),
+        reviewers=tuple(row["reviewers"]),
+        args_schema=row["args_schema"],
+        deadline_at=row["deadline_at"],
+        approval_valid_for_seconds=row["approval_valid_for_seconds"],
+        decision=_decision_of(row) if row["decision_id"] else None,
+    )
+
+
+def _decision_of(row: DictRow) -> Decision:
+    step = row["decision_next_step"]
+    return Decision(
+        id=row["decision_id"],
+        item_id=row["id"],
+        type=DecisionType(row["decision_type"]),
+        reviewer=row["decision_reviewer"],
+        operation_id=row["decision_operation_id"],
+        digest=row["decision_digest"],
+        args=row["decision_args"],
+        message=row["decision_message"],
+        next_step=NextStep(step) if step else None,
+        decided_at=row["decision_decided_at"],
+    )
+
+
+def _item_parameters(review_id: UUID, item: Item) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "review_id": review_id,
+        "ordinal": item.ordinal,
+        "operation_id": item.operation_id,
+        "message_id": item.message_id,
+        "call_ordinal": item.call_ordinal,
+        "edits": item.edits,
+        "tool_call_id": item.tool_call_id,
+        "tool": item.tool,
+        "args": _json(item.args),
+        "unreadable_args": item.unreadable_args,
+        "digest": item.digest,
+        "description": item.description,
+        "rule": item.rule,
+        "reason": item.reason,
+        "allowed_decisions": [str(word) for word in item.allowed_decisions],
+        "reviewers": list(item.reviewers),
+        "args_schema": _json(item.args_schema),
+        "approval_valid_for_seconds": item.approval_valid_for_seconds,
+    }
+
+
+def _decision_parameters(decision: Decision, door: str) -> dict[str, Any]:
+    return {
+        "id": decision.id,
+        "item_id": decision.item_id,
+        "type": decision.type,
+        "reviewer": decision.reviewer,
+        "door": door,
+        "operation_id": decision.operation_id,
+        "digest": decision.digest,
+        "args": _json(decision.args),
+        "message": decision.message,
+        "next_step": decision.next_step,
+    }
+
+
+def _json(value: Mapping[str, Any] | None) -> Json | None:
+    return None if value is None else Json(dict(value))

@@ -1,0 +1,84 @@
+"""The store: transactions over the tables of `signoff`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cached_property
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from psycopg_pool import PoolTimeout, TooManyRequests
+from signoff.domain.errors import StoreUnavailable
+from signoff.infra.postgres.agents import AgentTable
+from signoff.infra.postgres.deliveries import DeliveryTable
+from signoff.infra.postgres.effects import EffectTable
+from signoff.infra.postgres.events import EventTable
+from signoff.infra.postgres.jobs import JobTable
+from signoff.infra.postgres.pool import Pool
+from signoff.infra.postgres.principals import PrincipalTable
+from signoff.infra.postgres.reviews import ReviewTable
+from signoff.infra.postgres.threads import ThreadTable
+
+
+class PostgresTransaction:
+    """One open transaction. `conn` is for the saver, whose checkpoints join it."""
+
+    def __init__(self, conn: AsyncConnection[DictRow]) -> None:
+        self.conn = conn
+
+    @cached_property
+    def jobs(self) -> JobTable:
+        return JobTable(self.conn)
+
+    @cached_property
+    def threads(self) -> ThreadTable:
+        return ThreadTable(self.conn)
+
+    @cached_property
+    def reviews(self) -> ReviewTable:
+        return ReviewTable(self.conn)
+
+    @cached_property
+    def effects(self) -> EffectTable:
+        return EffectTable(self.conn)
+
+    @cached_property
+    def principals(self) -> PrincipalTable:
+        return PrincipalTable(self.conn)
+
+    @cached_property
+    def agents(self) -> AgentTable:
+        return AgentTable(self.conn)
+
+    @cached_property
+    def events(self) -> EventTable:
+        return EventTable(self.conn)
+
+    @cached_property
+    def deliveries(self) -> DeliveryTable:
+        return DeliveryTable(self.conn)
+
+
+class PostgresStore:
+    """Hands out transactions; commits when the block ends well, rolls back when it doesn't."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[PostgresTransaction]:
+        async with self.connection() as conn, conn.transaction():
+            yield PostgresTransaction(conn)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[DictRow]]:
+        """A connection in autocommit mode: for a single statement, which is its own transaction."""
+        try:
+            async with self.pool.connection() as conn:
+                yield conn
+        except (PoolTimeout, TooManyRequests) as error:
+            raise StoreUnavailable("no database connection can be had right now") from error
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(f"the database failed: {error}") from error

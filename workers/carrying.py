@@ -1,0 +1,69 @@
+"""Calling a tool, and reading its outcome honestly: what is not classified is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+from signoff.domain.effects import EffectClass, Outcome, Terms
+from signoff.workers import results
+from signoff.workers.authoring import CurrentEffect, NotApplied, Refused, running
+
+MAX_MESSAGE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one attempt came to; `result` is there if and only if it succeeded."""
+
+    outcome: Outcome
+    message: str | None
+    result: tuple[str, bytes] | None
+
+
+async def carry_out(
+    tool: BaseTool, terms: Terms, current: CurrentEffect, call_id: str, args: Mapping[str, Any]
+) -> Answer:
+    """Calls the tool. Raises nothing but cancellation."""
+    call = {"type": "tool_call", "id": call_id, "name": tool.name, "args": dict(args)}
+    try:
+        with running(current):
+            returned = await tool.ainvoke(call)
+        return _read(returned)
+    except Refused as error:
+        return _said(Outcome.refused, error)
+    except NotApplied as error:
+        return _said(Outcome.not_applied, error)
+    except GraphBubbleUp as error:
+        # A tool that pauses or hands off is not an effect; nothing outside was asked of it.
+        return Answer(Outcome.refused, f"{tool.name} tried to steer the graph ({type(error).__name__})", None)
+    except ToolException as error:
+        # LangChain's word for "tell the agent". It is proof that nothing happened only where nothing can happen.
+        told = terms.effect_class is EffectClass.read
+        return _said(Outcome.refused if told else Outcome.unknown, error)
+    except Exception as error:
+        return _said(Outcome.unknown, error)
+
+
+def _read(returned: Any) -> Answer:
+    if isinstance(returned, Command):
+        return Answer(Outcome.refused, "the tool returned a Command: it steers the graph and is not an effect", None)
+    if not isinstance(returned, ToolMessage):
+        returned = ToolMessage(str(returned), tool_call_id="")
+    try:
+        return Answer(Outcome.succeeded, None, results.pack(returned))
+    except Exception as error:
+        # It happened; only its result can't be kept.
+        text = f"[The call was carried out; its result can't be stored: {type(error).__name__}: {error}]"
+        return Answer(Outcome.succeeded, None, results.pack(ToolMessage(text, tool_call_id="")))
+
+
+def _said(outcome: Outcome, error: Exception) -> Answer:
+    text = str(error) or type(error).__name__
+    named = text if isinstance(error, Refused | NotApplied) else f"{type(error).__name__}: {text}"
+    return Answer(outcome, results.storable(named)[:MAX_MESSAGE_CHARACTERS], None)

@@ -1,0 +1,145 @@
+"""The agent's graph: model → gate → review → act → model.
+
+The graph's routing is a convenience. What may run, the executor decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, TypedDict
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send, interrupt
+from signoff.workers.authoring import Agent
+from signoff.workers.calls import Call
+from signoff.workers.gate import judge_message
+from signoff.workers.messages import calls_of, clean, open_calls
+from signoff.workers.refusals import INSTRUCTIONS
+from signoff.workers.review import apply_answer
+
+
+class ModelFailed(Exception):
+    """The model could not be asked, or its answer could not be read: worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The effect's outcome, as the agent's result message."""
+
+    message: ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The effect is not settled: `pause` is the interrupt's value."""
+
+    pause: Mapping[str, Any]
+
+
+class Executes(Protocol):
+    async def execute(self, call: Call) -> Told | Pending: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What the nodes of one run need of the world."""
+
+    lineage_root: str
+    job_facts: Mapping[str, Any]
+    environment: str
+    executor: Executes
+    keep_model_answer: Any  # () -> Awaitable[None]: an answer costs money, so it is made durable before anything else
+
+
+class State(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+    calls: list[Call]
+    refused: list[str]  # digests that were rejected since the user's last message
+    stopped: bool  # a reviewer said: stop
+    rounds: int  # answers with tool calls, of this job
+
+
+class ActInput(TypedDict):
+    call: Call
+
+
+def first_input(messages: Sequence[AnyMessage]) -> State:
+    """What a new job puts into its thread's state."""
+    return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0)
+
+
+def build_graph(agent: Agent, model: BaseChatModel, max_rounds: int) -> CompiledStateGraph[State, RunContext, State, State]:
+    """Compiles the agent's graph; copied for each run, with the run's own saver."""
+    nodes = _Nodes(agent, model, max_rounds)
+    graph = StateGraph(State, context_schema=RunContext)
+    graph.add_node("model", nodes.model)
+    graph.add_node("gate", nodes.gate)
+    graph.add_node("review", nodes.review)
+    graph.add_node("act", nodes.act, input_schema=ActInput)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", nodes.after_model, ["gate", END])
+    graph.add_conditional_edges("gate", nodes.after_gate, ["review", "act", "model"])
+    graph.add_conditional_edges("review", nodes.after_review, ["act", "model"])
+    graph.add_edge("act", "model")
+    return graph.compile(name=agent.name)
+
+
+class _Nodes:
+    def __init__(self, agent: Agent, model: BaseChatModel, max_rounds: int) -> None:
+        self._agent = agent
+        self._policy = agent.loaded_policy
+        self._model = model.bind_tools(list(agent.tools)) if agent.tools else model
+        self._system = SystemMessage("\n\n".join(part for part in (agent.instructions, INSTRUCTIONS) if part))
+        self._max_rounds = max_rounds
+
+    async def model(self, state: State) -> dict[str, Any]:
+        messages = state["messages"]
+        if open_ := open_calls(messages):
+            raise RuntimeError(f"calls without a result before the model is asked: {open_}")
+        try:
+            answer = await self._model.ainvoke([self._system, *messages])
+        except Exception as error:
+            raise ModelFailed(f"{type(error).__name__}: {error}") from error
+        if not isinstance(answer, AIMessage):
+            raise ModelFailed(f"the model answered with a {type(answer).__name__}")
+        cleaned = clean(answer)
+        return {"messages": [cleaned], "rounds": state["rounds"] + bool(calls_of(cleaned))}
+
+    def after_model(self, state: State) -> str:
+        message = state["messages"][-1]
+        assert isinstance(message, AIMessage)
+        return "gate" if calls_of(message) and state["rounds"] <= self._max_rounds else END
+
+    async def gate(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        await runtime.context.keep_model_answer()
+        message = state["messages"][-1]
+        assert isinstance(message, AIMessage)
+        return judge_message(self._agent, message, runtime.context, refused=state["refused"], stopped=state["stopped"])
+
+    def after_gate(self, state: State) -> str | list[Send]:
+        if any(call["verdict"] == "review" for call in state["calls"]):
+            return "review"
+        return self.after_review(state)
+
+    async def review(self, state: State) -> dict[str, Any]:
+        items = [call for call in state["calls"] if call["verdict"] == "review"]
+        answer = interrupt({"kind": "review", "items": items, "policy_digest": self._policy.digest})
+        return apply_answer(state["messages"], state["calls"], state["refused"], answer)
+
+    def after_review(self, state: State) -> str | list[Send]:
+        ready = [call for call in state["calls"] if call["verdict"] in ("allow", "approved")]
+        return [Send("act", ActInput(call=call)) for call in ready] or "model"
+
+    async def act(self, state: ActInput, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        """Runs again from the top after each pause: the executor then serves from the ledger, or pauses anew."""
+        while True:
+            outcome = await runtime.context.executor.execute(state["call"])
+            if isinstance(outcome, Told):
+                return {"messages": [outcome.message]}
+            interrupt(dict(outcome.pause))

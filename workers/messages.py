@@ -1,0 +1,142 @@
+"""Messages of a thread: which calls are open, and how a call is rewritten everywhere that a message repeats it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from signoff.domain.canonical import canonical_json, scrub_value
+from signoff.domain.errors import UnreadableArguments
+
+SMALLEST_INTEGER = -(2**63)
+LARGEST_INTEGER = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call as the model wrote it: `args`, or the text that can't be read as arguments."""
+
+    ordinal: int
+    id: str | None
+    tool: str
+    args: Mapping[str, Any] | None
+    unreadable_args: str | None = None
+
+
+def calls_of(message: AIMessage) -> list[ProposedCall]:
+    """Every call of a message, those with unreadable arguments last."""
+    readable = [ProposedCall(place, call["id"], call["name"], call["args"]) for place, call in enumerate(message.tool_calls)]
+    first = len(readable)
+    unreadable = [
+        ProposedCall(first + place, call["id"], call["name"] or "", None, call["args"] or "")
+        for place, call in enumerate(message.invalid_tool_calls)
+    ]
+    return readable + unreadable
+
+
+def open_calls(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
+    """(call id, tool) of every call that has no result yet."""
+    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    called = [call for message in messages if isinstance(message, AIMessage) for call in calls_of(message)]
+    return [(call.id, call.tool) for call in called if call.id is not None and call.id not in answered]
+
+
+def clean(message: AIMessage) -> AIMessage:
+    """The model's answer as it may enter the state: storable text, and arguments that a checkpoint can hold.
+
+    NUL and lone surrogates can't be stored, and an integer beyond 64 bits fails every later checkpoint. Arguments with
+    such a value count as unreadable, so that a person sees them.
+    """
+    readable = [call for call in message.tool_calls if _is_storable(call["args"])]
+    unreadable = [
+        {"type": "invalid_tool_call", "id": call["id"], "name": call["name"], "args": _as_text(call["args"]),
+         "error": "the arguments hold a value that can't be stored"}
+        for call in message.tool_calls
+        if not _is_storable(call["args"])
+    ]
+    parts = {
+        "content": scrub_value(message.content),
+        "tool_calls": readable,
+        "invalid_tool_calls": scrub_value([*message.invalid_tool_calls, *unreadable]),
+        "additional_kwargs": scrub_value(message.additional_kwargs),
+        "response_metadata": scrub_value(message.response_metadata),
+    }
+    return message.model_copy(update=parts)
+
+
+def with_ids(message: AIMessage, message_id: str) -> AIMessage:
+    """The same message with an id, and with an id of its own for every call that has none or shares one."""
+    seen: set[str] = set()
+    calls = [{**call, "id": _own_id(call["id"], message_id, place, seen)} for place, call in enumerate(message.tool_calls)]
+    first = len(calls)
+    invalid = [
+        {**call, "id": _own_id(call["id"], message_id, first + place, seen)}
+        for place, call in enumerate(message.invalid_tool_calls)
+    ]
+    if message.id == message_id and calls == message.tool_calls and invalid == message.invalid_tool_calls:
+        return message
+    return message.model_copy(update={"id": message_id, "tool_calls": calls, "invalid_tool_calls": invalid})
+
+
+def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]) -> AIMessage:
+    """The same message, same id, with new arguments for the calls in `edited` (by call id).
+
+    Providers repeat a call: in content blocks (Anthropic `tool_use`, OpenAI Responses `function_call`, LangChain's own
+    `tool_call`) and in `additional_kwargs`. All of them change, or the model would be told the old call.
+    """
+    calls = [{**call, "args": dict(edited[call["id"]])} if call["id"] in edited else call for call in message.tool_calls]
+    parts: dict[str, Any] = {"tool_calls": calls}
+    if isinstance(message.content, list):
+        parts["content"] = [_edited_block(block, edited) for block in message.content]
+    if repeated := message.additional_kwargs.get("tool_calls"):
+        rewritten = [_edited_block(call, edited) for call in repeated]
+        parts["additional_kwargs"] = {**message.additional_kwargs, "tool_calls": rewritten}
+    return message.model_copy(update=parts)
+
+
+def _edited_block(block: Any, edited: Mapping[str, Mapping[str, Any]]) -> Any:
+    if not isinstance(block, dict):
+        return block
+    named = block.get("call_id") or block.get("id")
+    if named not in edited:
+        return block
+    args = dict(edited[named])
+    if block.get("type") == "tool_use":
+        return {key: value for key, value in block.items() if key != "partial_json"} | {"input": args}
+    if block.get("type") == "tool_call":
+        return {**block, "args": args}
+    if block.get("type") == "function_call":
+        return {**block, "arguments": json.dumps(args, ensure_ascii=False)}
+    if isinstance(block.get("function"), dict):
+        return {**block, "function": {**block["function"], "arguments": json.dumps(args, ensure_ascii=False)}}
+    return block
+
+
+def _own_id(call_id: str | None, message_id: str, ordinal: int, seen: set[str]) -> str:
+    own = call_id if call_id and call_id not in seen else f"{message_id}-{ordinal}"
+    seen.add(own)
+    return own
+
+
+def _is_storable(value: Any) -> bool:
+    try:
+        canonical_json(value)
+    except UnreadableArguments:
+        return False
+    return _fits(value)
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_fits(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return all(_fits(part) for part in value)
+    return not isinstance(value, int) or SMALLEST_INTEGER <= value <= LARGEST_INTEGER
+
+
+def _as_text(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return str(scrub_value(text))

@@ -1,0 +1,64 @@
+"""Results as the ledger keeps them, and the messages that the agent is told from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from signoff.domain.canonical import scrub, scrub_value
+from signoff.domain.effects import Effect, EffectStatus
+from signoff.workers import refusals
+from signoff.workers.calls import Call
+
+SERDE = JsonPlusSerializer()
+
+
+def pack(message: ToolMessage) -> tuple[str, bytes]:
+    """A tool's result in LangGraph's own form: (type, bytes)."""
+    return SERDE.dumps_typed({"content": scrub_value(message.content), "artifact": message.artifact, "status": message.status})
+
+
+def pack_text(text: str) -> tuple[str, bytes]:
+    """A result that an operator gives in place of the tool's."""
+    return SERDE.dumps_typed({"content": scrub(text), "artifact": None, "status": "success"})
+
+
+def unpack(effect: Effect) -> dict[str, Any]:
+    """{"content", "artifact", "status"}; empty content if there is no result."""
+    if effect.result_type is None or effect.result is None:
+        return {"content": "", "artifact": None, "status": "success"}
+    value: dict[str, Any] = SERDE.loads_typed((effect.result_type, effect.result))
+    return value
+
+
+def from_ledger(call: Call, effect: Effect) -> ToolMessage:
+    """The result message of an ended effect: the same on every redelivery, resume and replay."""
+    if effect.status is EffectStatus.succeeded:
+        return _result(call, unpack(effect), "")
+    if effect.status is EffectStatus.skipped:
+        return _result(call, unpack(effect), "[Not the tool's answer: an operator skipped this call and put this in its place.]\n")
+    if effect.status is EffectStatus.cancelled:
+        return refusal(call, refusals.cancelled(call["tool"]))
+    if effect.status is EffectStatus.revoked:
+        return refusal(call, refusals.revoked(call["tool"], effect.error_message or "it was withdrawn"))
+    return refusal(call, refusals.failed(call["tool"], effect.error_message))
+
+
+def refusal(call: Call, text: str) -> ToolMessage:
+    return ToolMessage(text, tool_call_id=call["tool_call_id"], name=call["tool"], status="error")
+
+
+def storable(text: str) -> str:
+    return scrub(text)
+
+
+def _result(call: Call, result: dict[str, Any], note: str) -> ToolMessage:
+    if call["edited"]:
+        note = refusals.edited(call["tool"], call["args"] or {}) + note
+    content = result["content"]
+    if note:
+        content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return ToolMessage(
+        content, artifact=result["artifact"], status=result["status"], tool_call_id=call["tool_call_id"], name=call["tool"]
+    )
