@@ -152,8 +152,8 @@ def _after_not_applied(effect: Effect, terms: Terms, doubt: bool, now: datetime,
     return steps
 
 
-def after_lapse(effect: Effect) -> Step:
-    """A worker was lost between the dispatch mark and the record: nobody knows (`read` apart, where it doesn't matter)."""
+def after_lapse() -> Step:
+    """A worker was lost between the dispatch mark and the record: nobody knows what happened."""
     return Step(S.in_doubt, doubt=True, reason="the worker was lost after the dispatch")
 
 

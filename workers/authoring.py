@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+
 from signoff.domain.effects import EffectClass, Terms
 from signoff.domain.errors import AgentInvalid
 from signoff.domain.policy import Policy
@@ -85,7 +86,9 @@ def effect(
     """
     terms = Terms(effect_class=_class(effect_class), window=window)
     if (terms.effect_class is EffectClass.keyed) != (window is not None):
-        raise AgentInvalid("a 'keyed' effect needs a window (how long the provider honours a key), and no other class has one")
+        raise AgentInvalid(
+            "a 'keyed' effect needs a window (how long the provider honours a key), and no other class has one"
+        )
     if max_attempts is not None:
         terms = replace(terms, max_attempts=max_attempts)
     if first_delay is not None:
@@ -137,7 +140,9 @@ class Agent:
             raise AgentInvalid(f"{self.name}: two tools are named {twice[0]!r}")
         for tool in self.tools:
             if tool.handle_tool_error or tool.handle_validation_error:
-                raise AgentInvalid(f"{self.name}: {tool.name} hides its errors (handle_tool_error): then nobody can tell what happened")
+                raise AgentInvalid(
+                    f"{self.name}: {tool.name} hides its errors (handle_tool_error): then nobody can tell what happened"
+                )
         self.loaded_policy.check_tools(names)
 
     @cached_property

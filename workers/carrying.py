@@ -10,6 +10,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
+
 from signoff.domain.effects import EffectClass, Outcome, Terms
 from signoff.workers import results
 from signoff.workers.authoring import CurrentEffect, NotApplied, Refused, running

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, ToolMessage
+
 from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.policy import DecisionType, Judgement, Verdict
 from signoff.domain.schemas import first_problem

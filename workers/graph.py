@@ -16,6 +16,7 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
+
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
 from signoff.workers.gate import judge_message
@@ -74,7 +75,9 @@ def first_input(messages: Sequence[AnyMessage]) -> State:
     return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0)
 
 
-def build_graph(agent: Agent, model: BaseChatModel, max_rounds: int) -> CompiledStateGraph[State, RunContext, State, State]:
+def build_graph(
+    agent: Agent, model: BaseChatModel, max_rounds: int
+) -> CompiledStateGraph[State, RunContext, State, State]:
     """Compiles the agent's graph; copied for each run, with the run's own saver."""
     nodes = _Nodes(agent, model, max_rounds)
     graph = StateGraph(State, context_schema=RunContext)

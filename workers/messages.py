@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
 from signoff.domain.canonical import canonical_json, scrub_value
 from signoff.domain.errors import UnreadableArguments
 
@@ -28,7 +29,9 @@ class ProposedCall:
 
 def calls_of(message: AIMessage) -> list[ProposedCall]:
     """Every call of a message, those with unreadable arguments last."""
-    readable = [ProposedCall(place, call["id"], call["name"], call["args"]) for place, call in enumerate(message.tool_calls)]
+    readable = [
+        ProposedCall(place, call["id"], call["name"], call["args"]) for place, call in enumerate(message.tool_calls)
+    ]
     first = len(readable)
     unreadable = [
         ProposedCall(first + place, call["id"], call["name"] or "", None, call["args"] or "")
@@ -52,8 +55,13 @@ def clean(message: AIMessage) -> AIMessage:
     """
     readable = [call for call in message.tool_calls if _is_storable(call["args"])]
     unreadable = [
-        {"type": "invalid_tool_call", "id": call["id"], "name": call["name"], "args": _as_text(call["args"]),
-         "error": "the arguments hold a value that can't be stored"}
+        {
+            "type": "invalid_tool_call",
+            "id": call["id"],
+            "name": call["name"],
+            "args": _as_text(call["args"]),
+            "error": "the arguments hold a value that can't be stored",
+        }
         for call in message.tool_calls
         if not _is_storable(call["args"])
     ]
@@ -70,7 +78,9 @@ def clean(message: AIMessage) -> AIMessage:
 def with_ids(message: AIMessage, message_id: str) -> AIMessage:
     """The same message with an id, and with an id of its own for every call that has none or shares one."""
     seen: set[str] = set()
-    calls = [{**call, "id": _own_id(call["id"], message_id, place, seen)} for place, call in enumerate(message.tool_calls)]
+    calls = [
+        {**call, "id": _own_id(call["id"], message_id, place, seen)} for place, call in enumerate(message.tool_calls)
+    ]
     first = len(calls)
     invalid = [
         {**call, "id": _own_id(call["id"], message_id, first + place, seen)}
@@ -87,7 +97,9 @@ def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]
     Providers repeat a call: in content blocks (Anthropic `tool_use`, OpenAI Responses `function_call`, LangChain's own
     `tool_call`) and in `additional_kwargs`. All of them change, or the model would be told the old call.
     """
-    calls = [{**call, "args": dict(edited[call["id"]])} if call["id"] in edited else call for call in message.tool_calls]
+    calls = [
+        {**call, "args": dict(edited[call["id"]])} if call["id"] in edited else call for call in message.tool_calls
+    ]
     parts: dict[str, Any] = {"tool_calls": calls}
     if isinstance(message.content, list):
         parts["content"] = [_edited_block(block, edited) for block in message.content]
@@ -100,7 +112,7 @@ def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]
 def _edited_block(block: Any, edited: Mapping[str, Mapping[str, Any]]) -> Any:
     if not isinstance(block, dict):
         return block
-    named = block.get("call_id") or block.get("id")
+    named = block.get("call_id") or block.get("id") or ""
     if named not in edited:
         return block
     args = dict(edited[named])

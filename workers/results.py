@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
 from signoff.domain.canonical import scrub, scrub_value
 from signoff.domain.effects import Effect, EffectStatus
 from signoff.workers import refusals
@@ -16,7 +17,9 @@ SERDE = JsonPlusSerializer()
 
 def pack(message: ToolMessage) -> tuple[str, bytes]:
     """A tool's result in LangGraph's own form: (type, bytes)."""
-    return SERDE.dumps_typed({"content": scrub_value(message.content), "artifact": message.artifact, "status": message.status})
+    return SERDE.dumps_typed(
+        {"content": scrub_value(message.content), "artifact": message.artifact, "status": message.status}
+    )
 
 
 def pack_text(text: str) -> tuple[str, bytes]:
@@ -37,7 +40,9 @@ def from_ledger(call: Call, effect: Effect) -> ToolMessage:
     if effect.status is EffectStatus.succeeded:
         return _result(call, unpack(effect), "")
     if effect.status is EffectStatus.skipped:
-        return _result(call, unpack(effect), "[Not the tool's answer: an operator skipped this call and put this in its place.]\n")
+        return _result(
+            call, unpack(effect), "[Not the tool's answer: an operator skipped this call and put this in its place.]\n"
+        )
     if effect.status is EffectStatus.cancelled:
         return refusal(call, refusals.cancelled(call["tool"]))
     if effect.status is EffectStatus.revoked:
@@ -60,5 +65,9 @@ def _result(call: Call, result: dict[str, Any], note: str) -> ToolMessage:
     if note:
         content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
     return ToolMessage(
-        content, artifact=result["artifact"], status=result["status"], tool_call_id=call["tool_call_id"], name=call["tool"]
+        content,
+        artifact=result["artifact"],
+        status=result["status"],
+        tool_call_id=call["tool_call_id"],
+        name=call["tool"],
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
 from signoff.workers import refusals
 from signoff.workers.calls import Call
 from signoff.workers.messages import with_edited_args

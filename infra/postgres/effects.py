@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
+
 from signoff.domain.authority import Principal
-from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, sources_of
+from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, Terms, sources_of
 from signoff.domain.errors import DigestMismatch, LeaseLost
 from signoff.domain.jobs import Job
 from signoff.domain.reviews import Decision, Item
@@ -30,7 +30,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, 'planned', %s) ON CONFLICT (operation_id) DO
 # Everything that the executor's judgement needs, in one look: the effect, the items that the call ever was in, the
 # decision that covers it, and who decided, as they are now. The effect's row stays locked.
 EXAMINE = f"""
-SELECT clock_timestamp() AS now, {COLUMNS},
+SELECT clock_timestamp() AS now, e.alone, {COLUMNS},
     d.id AS decision_id, d.digest AS decision_digest, d.decided_at, i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
     p.name, p.kind, p.groups, p.rights, p.revoked_at IS NOT NULL AS revoked
 FROM signoff.effects e
@@ -45,15 +45,14 @@ INSERT INTO signoff.effects (operation_id, job_id, thread_id, agent, tool, args,
 SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, %(class)s, 'planned',
     %(rule)s, %(policy_digest)s
 WHERE NOT EXISTS (SELECT 1 FROM signoff.items WHERE operation_id = %(operation_id)s)
-ON CONFLICT (operation_id) DO NOTHING RETURNING clock_timestamp() AS now
+ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id
 """
 
 DISPATCH = """
 WITH sent AS (
     UPDATE signoff.effects SET status = 'dispatched', attempts = attempts + 1, fence = %(fence)s, class = %(class)s,
         window_seconds = %(window)s, first_dispatched_at = coalesce(first_dispatched_at, clock_timestamp()),
-        retry_at = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s,
-        rule = coalesce(rule, %(rule)s), policy_digest = coalesce(policy_digest, %(policy_digest)s)
+        retry_at = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s
     WHERE operation_id = %(operation_id)s AND status = ANY(%(sources)s) AND digest = %(digest)s
     RETURNING operation_id, attempts, generation, first_dispatched_at),
 attempt AS (
@@ -106,6 +105,7 @@ class Examined:
     effect: Effect
     approval: Approval | None
     now: datetime
+    alone: bool
 
 
 class EffectTable:
@@ -127,7 +127,16 @@ class EffectTable:
     async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
         for item, decision in zip(items, decisions, strict=True):
             args = Json(dict(decision.args or {}))
-            parameters = (decision.operation_id, job.id, job.thread_id, job.agent, item.tool, args, decision.digest, decision.id)
+            parameters = (
+                decision.operation_id,
+                job.id,
+                job.thread_id,
+                job.agent,
+                item.tool,
+                args,
+                decision.digest,
+                decision.id,
+            )
             cursor = await self._conn.execute(PLAN, parameters)
             if cursor.rowcount == 0:
                 await self._require_same(decision.operation_id, decision.digest)
@@ -138,71 +147,47 @@ class EffectTable:
         if row is None:
             return None
         approval = _approval_of(row) if row["decision_id"] else None
-        return Examined(effect_of(row), approval, row["now"])
+        return Examined(effect_of(row), approval, row["now"], row["alone"])
 
-    async def allow(
-        self,
-        job: Job,
-        operation_id: str,
-        tool: str,
-        args: Mapping[str, Any],
-        digest: str,
-        effect_class: EffectClass,
-        rule: str,
-        policy_digest: str,
-    ) -> datetime | None:
-        """Plans an effect that the policy allows, unless the call has ever been an item of a review: then None."""
+    async def allow(self, job: Job, effect: Effect, effect_class: EffectClass, rule: str, policy_digest: str) -> bool:
+        """Plans an effect that the policy allows. False if the call has ever been an item of a review."""
         parameters = {
-            "operation_id": operation_id,
+            "operation_id": effect.operation_id,
             "job_id": job.id,
             "thread_id": job.thread_id,
             "agent": job.agent,
-            "tool": tool,
-            "args": Json(dict(args)),
-            "digest": digest,
+            "tool": effect.tool,
+            "args": Json(dict(effect.args)),
+            "digest": effect.digest,
             "class": effect_class,
             "rule": rule,
             "policy_digest": policy_digest,
         }
-        row = await (await self._conn.execute(ALLOW, parameters)).fetchone()
-        return None if row is None else row["now"]
+        return await (await self._conn.execute(ALLOW, parameters)).fetchone() is not None
 
     async def dispatch(
-        self,
-        operation_id: str,
-        digest: str,
-        *,
-        fence: int,
-        worker: str,
-        effect_class: EffectClass,
-        window_seconds: float | None,
-        rule: str | None = None,
-        policy_digest: str | None = None,
-        lease_until: datetime | None = None,
-    ) -> tuple[int, datetime]:
-        """Marks the dispatch and opens the attempt; commit before the first byte leaves.
-
-        Returns the attempt's number and the time of the first dispatch.
+        self, effect: Effect, terms: Terms, *, fence: int, worker: str, lease_until: datetime | None = None
+    ) -> Effect:
+        """Marks the dispatch and opens the attempt; commit before the first byte leaves. Returns the effect as sent.
 
         Raises:
             LeaseLost: the effect is not where it can be sent from.
         """
         parameters = {
-            "operation_id": operation_id,
-            "digest": digest,
+            "operation_id": effect.operation_id,
+            "digest": effect.digest,
             "fence": fence,
             "worker": worker,
-            "class": effect_class,
-            "window": window_seconds,
-            "rule": rule,
-            "policy_digest": policy_digest,
+            "class": terms.effect_class,
+            "window": terms.window.total_seconds() if terms.window else None,
             "lease_until": lease_until,
             "sources": sources_of(EffectStatus.dispatched),
         }
         row = await (await self._conn.execute(DISPATCH, parameters)).fetchone()
         if row is None:
-            raise LeaseLost(f"the effect {operation_id} can't be dispatched from where it is")
-        return row["attempts"], row["first_dispatched_at"]
+            raise LeaseLost(f"the effect {effect.operation_id} can't be dispatched from where it is")
+        sent = {"attempts": row["attempts"], "first_dispatched_at": row["first_dispatched_at"], "fence": fence}
+        return replace(effect, status=EffectStatus.dispatched, retry_at=None, **sent)
 
     async def end_attempt(self, effect: Effect, outcome: Outcome, message: str | None) -> datetime:
         """Fills in the outcome, once. Returns the database's time.
@@ -270,6 +255,29 @@ class EffectTable:
             " SELECT operation_id, 'retry_wait', 'in_doubt', %(actor)s, 'the job ended while it was in doubt' FROM moved",
             {"job": job_id, "actor": actor},
         )
+
+    async def lapsed(self, limit: int) -> Sequence[Effect]:
+        """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""
+        cursor = await self._conn.execute(
+            f"SELECT {COLUMNS} FROM signoff.effects e WHERE e.status = 'dispatched' AND CASE WHEN e.alone"
+            " THEN e.lease_until < clock_timestamp()"
+            " ELSE NOT EXISTS (SELECT 1 FROM signoff.jobs j WHERE j.id = e.job_id AND j.fence = e.fence"
+            " AND j.status = 'running') END ORDER BY e.created_at LIMIT %s",
+            (limit,),
+        )
+        return [effect_of(row) for row in await cursor.fetchall()]
+
+    async def take_due_alone(self, backoff: timedelta, limit: int) -> Sequence[tuple[str, str]]:
+        """(agent, operation id) of effects that run by themselves and are due; they count as offered now."""
+        cursor = await self._conn.execute(
+            "UPDATE signoff.effects SET offered_at = clock_timestamp() WHERE operation_id IN ("
+            " SELECT operation_id FROM signoff.effects WHERE alone AND status IN ('planned', 'retry_wait')"
+            " AND (retry_at IS NULL OR retry_at <= clock_timestamp())"
+            " AND (offered_at IS NULL OR offered_at < clock_timestamp() - %s)"
+            " ORDER BY created_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) RETURNING agent, operation_id",
+            (backoff, limit),
+        )
+        return [(row["agent"], row["operation_id"]) for row in await cursor.fetchall()]
 
     async def keep_evidence(
         self, effect: Effect, worker: str, outcome: Outcome, message: str | None, result: tuple[str, bytes] | None

@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
+
 from signoff.domain.errors import LeaseLost
 from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
 
@@ -53,7 +54,9 @@ class JobTable:
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
         self._conn = conn
 
-    async def insert(self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str) -> bool:
+    async def insert(
+        self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str
+    ) -> bool:
         cursor = await self._conn.execute(
             INSERT,
             (
@@ -99,7 +102,9 @@ class JobTable:
         Raises:
             LeaseLost: another worker has it, or it is no longer running.
         """
-        sql = f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE"
+        sql = (
+            f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE"
+        )
         job = await self._one(sql, job_id, fence)
         if job is None:
             raise LeaseLost(f"the lease of job {job_id} under fence {fence} is gone", job_id=str(job_id), fence=fence)

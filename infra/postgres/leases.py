@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
+
 from signoff.domain.jobs import Job, JobStatus
 from signoff.infra.postgres.checkpoints import Head
 from signoff.infra.postgres.jobs import COLUMNS, job_of

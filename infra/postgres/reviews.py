@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
+
 from signoff.domain.decisions import NextStep
 from signoff.domain.jobs import Job
 from signoff.domain.policy import DecisionType
@@ -59,7 +60,7 @@ class ReviewTable:
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
         self._conn = conn
 
-    async def create(self, job: Job, review: NewReview) -> datetime | None | Literal[False]:
+    async def create(self, job: Job, review: NewReview) -> datetime | Literal[False] | None:
         reviewers = sorted({group for item in review.items for group in item.reviewers})
         cursor = await self._conn.execute(
             INSERT_REVIEW,
@@ -106,7 +107,9 @@ class ReviewTable:
         return LockedReview(review_of(rows), job, found["lineage_root"], rows[0]["now"])
 
     async def of_job(self, job_id: UUID) -> Sequence[Review]:
-        cursor = await self._conn.execute(SELECT + " WHERE r.job_id = %s ORDER BY r.created_at, r.id, i.ordinal", (job_id,))
+        cursor = await self._conn.execute(
+            SELECT + " WHERE r.job_id = %s ORDER BY r.created_at, r.id, i.ordinal", (job_id,)
+        )
         grouped: dict[UUID, list[DictRow]] = {}
         for row in await cursor.fetchall():
             grouped.setdefault(row["review_id"], []).append(row)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import cached_property
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg_pool import PoolTimeout, TooManyRequests
+
 from signoff.domain.errors import StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.deliveries import DeliveryTable
@@ -27,6 +29,13 @@ class PostgresTransaction:
 
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
         self.conn = conn
+
+    async def now(self) -> datetime:
+        """The database's clock: the only one that leases, deadlines and order are judged by."""
+        row = await (await self.conn.execute("SELECT clock_timestamp() AS now")).fetchone()
+        assert row is not None
+        now: datetime = row["now"]
+        return now
 
     @cached_property
     def jobs(self) -> JobTable:

@@ -1,0 +1,88 @@
+"""Effects that run by themselves: replayed after their job was told, or has ended. The thread's history stays as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from datetime import timedelta
+
+from signoff.domain.effects import Effect, EffectStatus, Outcome, Step, after_attempt, is_due
+from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.workers.approving import why_not_now
+from signoff.workers.authoring import terms_of
+from signoff.workers.carrying import Answer, carry_out
+from signoff.workers.executor import Sent, current
+from signoff.workers.recording import record_for_certain, take_step, take_steps, tell
+from signoff.workers.serving import Served
+
+SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait)
+
+
+class LoneRunner:
+    """Sends one effect at a time, under a lease on the effect itself; the job is not touched."""
+
+    def __init__(
+        self, store: PostgresStore, agents: Mapping[str, Served], environment: str, worker: str, lease: timedelta
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._environment = environment
+        self._worker = worker
+        self._lease = lease
+        self._jitter = random.Random()
+
+    async def run(self, operation_id: str) -> None:
+        """Sends the effect if it is due and may still leave. A second message for it finds nothing to do."""
+        sent = await self._prepare(operation_id)
+        if sent is None:
+            return
+        try:
+            async with asyncio.timeout(self._lease.total_seconds() * 0.9):
+                answer = await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
+        except TimeoutError:
+            answer = Answer(Outcome.unknown, f"no answer within {self._lease.total_seconds() * 0.9:g} s", None)
+        await self._record(sent, answer)
+
+    async def _prepare(self, operation_id: str) -> Sent | None:
+        async with self._store.begin() as tx:
+            job_id = await tx.effects.job_of(operation_id)
+            job = await tx.jobs.lock(job_id) if job_id else None
+            examined = await tx.effects.examine(operation_id) if job else None
+            if job is None or examined is None or not examined.alone or job.agent not in self._agents:
+                return None
+            effect = examined.effect
+            if effect.status not in SENDABLE or not is_due(effect, examined.now):
+                return None
+            agent = self._agents[job.agent].agent
+            if reason := why_not_now(agent, job.facts(), self._environment, examined):
+                await self._withdraw(tx, effect, reason)
+                return None
+            tool = agent.tools_by_name[effect.tool]
+            # Its fence is its own and never a job's: a job's fences are positive.
+            sent = await tx.effects.dispatch(
+                effect,
+                terms_of(tool),
+                fence=-(effect.attempts + 1),
+                worker=self._worker,
+                lease_until=examined.now + self._lease,
+            )
+            return Sent(sent, tool, terms_of(tool))
+
+    async def _withdraw(self, tx: PostgresTransaction, effect: Effect, reason: str) -> None:
+        doubted = effect.doubt_since is not None
+        to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
+        step = Step(to, doubt=doubted, reason=reason)
+        await tell(
+            tx, await take_step(tx, effect, step, self._worker, error=("revoked", reason)), self._worker, message=reason
+        )
+
+    async def _record(self, sent: Sent, answer: Answer) -> None:
+        async def once() -> Effect:
+            async with self._store.begin() as tx:
+                await tx.jobs.lock(sent.effect.job_id)
+                now = await tx.effects.end_attempt(sent.effect, answer.outcome, answer.message)
+                steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
+                return await take_steps(tx, sent.effect, steps, answer, self._worker)
+
+        await record_for_certain(self._store, sent.effect, answer, self._worker, once)

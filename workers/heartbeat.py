@@ -1,0 +1,118 @@
+"""Renews the leases of a worker process, on a thread, a loop and a connection of its own.
+
+One node that blocks the process's event loop must not stop the heartbeat of every other run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Event, Lock, Thread
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
+from signoff.infra.postgres.leases import Lease, renew
+from signoff.infra.postgres.pool import CONNECTION
+
+log = logging.getLogger(__name__)
+
+LONGEST_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease, and whom to tell: that it is lost, or that the job shall be cancelled. Called on the heartbeat's thread."""
+
+    lease: Lease
+    lost: Callable[[], None]
+    cancel: Callable[[], None]
+
+
+class Heartbeat:
+    """`look` is called at least twice a second: where a drain request is noticed on any pool."""
+
+    def __init__(self, database_url: str, lease: timedelta, look: Callable[[], None]) -> None:
+        self._database_url = database_url
+        self._lease = lease
+        self._look = look
+        self._held: dict[UUID, Held] = {}
+        self._lock = Lock()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="signoff-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=10)
+
+    def add(self, held: Held) -> None:
+        with self._lock:
+            self._held[held.lease.job_id] = held
+
+    def remove(self, lease: Lease) -> None:
+        with self._lock:
+            held = self._held.get(lease.job_id)
+            if held is not None and held.lease.fence == lease.fence:
+                del self._held[lease.job_id]
+
+    def _run(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        every = self._lease.total_seconds() / 3
+        renewed = due = time.monotonic()
+        conn: AsyncConnection[DictRow] | None = None
+        while not self._stopping.is_set():
+            self._look()
+            if time.monotonic() >= due:
+                started = time.monotonic()
+                conn, ok = await self._renew(conn)
+                renewed = started if ok else renewed
+                due = started + every
+                if time.monotonic() - renewed > self._lease.total_seconds():
+                    self._lose_all()
+            await asyncio.sleep(min(LONGEST_LOOK_SECONDS, every))
+        if conn is not None:
+            await conn.close()
+
+    async def _renew(self, conn: AsyncConnection[DictRow] | None) -> tuple[AsyncConnection[DictRow] | None, bool]:
+        with self._lock:
+            held = dict(self._held)
+        if not held:
+            return conn, True
+        try:
+            conn = conn or await AsyncConnection.connect(self._database_url, connect_timeout=5, **CONNECTION)
+            kept = await asyncio.wait_for(
+                renew(conn, [one.lease for one in held.values()], self._lease), self._lease.total_seconds() / 2
+            )
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            log.warning("leases not renewed", extra={"error": str(error)})
+            if conn is not None:
+                await conn.close()
+            return None, False
+        for job_id, one in held.items():
+            self._tell(one, kept.get(job_id))
+        return conn, True
+
+    def _tell(self, held: Held, cancel_requested: bool | None) -> None:
+        if cancel_requested is None:
+            self.remove(held.lease)
+            held.lost()
+        elif cancel_requested:
+            held.cancel()
+
+    def _lose_all(self) -> None:
+        """No renewal in a whole lease: others may have the jobs by now."""
+        with self._lock:
+            held, self._held = list(self._held.values()), {}
+        for one in held:
+            one.lost()

@@ -1,0 +1,362 @@
+"""Runs: claim a job, carry it on until it ends or pauses, and leave it in one transaction with its checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from signoff.domain import running
+from signoff.domain.errors import CannotResume, DigestMismatch, LeaseLost, SignoffError, StoreUnavailable
+from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.pauses import Pause, read_pause
+from signoff.domain.ports import Hints
+from signoff.infra.postgres import leases
+from signoff.infra.postgres.checkpoints import RunSaver
+from signoff.infra.postgres.leases import Claim, Lease
+from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.workers.executor import Executor, JobCancelled, Run
+from signoff.workers.faults import Faults, Point
+from signoff.workers.graph import ModelFailed, RunContext
+from signoff.workers.heartbeat import Heartbeat, Held
+from signoff.workers.messages import open_calls
+from signoff.workers.resuming import Start, find_start
+from signoff.workers.serving import Graph, Served
+from signoff.workers.shielding import to_the_end
+
+log = logging.getLogger(__name__)
+
+STRICT_RESUME = "__pregel_strict_resume"
+MOST_JOBS_PER_HINT = 200
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 120.0
+
+Leave = Callable[[PostgresTransaction, Job, str | None], Awaitable[UUID | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a worker claims: for how long at a time, and how often a job may be tried without a park."""
+
+    lease: timedelta
+    max_tries: int
+    environment: str
+
+
+class Runner:
+    """Runs jobs on the process's event loop, any number side by side."""
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        agents: Mapping[str, Served],
+        heartbeat: Heartbeat,
+        hints: Hints,
+        limits: Limits,
+        worker: str,
+        faults: Faults,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._heartbeat = heartbeat
+        self._hints = hints
+        self._limits = limits
+        self._worker = worker
+        self._faults = faults
+        self._controls: set[RunControl] = set()
+        self._draining = False
+
+    def drain(self) -> None:
+        """Claims nothing more; each run stops at its next step and gives its job back. Safe from any thread."""
+        self._draining = True
+        for control in list(self._controls):
+            control.request_drain()
+
+    async def run_hinted(self, job_id: UUID) -> None:
+        """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
+        claim = await self._claim(job_id=job_id)
+        agent = claim.job.agent if claim else await self._agent_of(job_id)
+        for _ in range(MOST_JOBS_PER_HINT):
+            if claim is None:
+                return
+            await self.run(claim)
+            claim = None if agent is None or self._draining else await self._claim(agent=agent)
+
+    async def run(self, claim: Claim) -> None:
+        """Carries the job on under its lease. Never raises for what can happen to a run; it is left as the design says."""
+        served = self._agents.get(claim.job.agent)
+        if served is None:
+            await self._give_back(claim.job, "no_such_agent", f"this worker does not serve {claim.job.agent!r}")
+            return
+        await self._faults.reach(Point.claimed)
+        task = asyncio.current_task()
+        assert task is not None
+        guard = _Guard(task, asyncio.get_running_loop())
+        lease = Lease(claim.job.id, claim.job.fence, served.wall_clock_seconds)
+        self._heartbeat.add(Held(lease, guard.lose, guard.cancel))
+        control = RunControl()
+        self._controls.add(control)
+        try:
+            await _RunOf(self, served, claim, control, guard).carry_on()
+        except (LeaseLost, StoreUnavailable) as error:
+            log.warning(
+                "run abandoned", extra={"job_id": str(claim.job.id), "fence": claim.job.fence, "error": str(error)}
+            )
+        finally:
+            self._controls.discard(control)
+            self._heartbeat.remove(lease)
+
+    async def _claim(self, *, job_id: UUID | None = None, agent: str | None = None) -> Claim | None:
+        async with self._store.connection() as conn:
+            return await leases.claim(
+                conn,
+                worker=self._worker,
+                lease=self._limits.lease,
+                max_tries=self._limits.max_tries,
+                job_id=job_id,
+                agent=agent,
+            )
+
+    async def _agent_of(self, job_id: UUID) -> str | None:
+        async with self._store.begin() as tx:
+            job = await tx.jobs.get(job_id)
+        return job.agent if job and job.agent in self._agents else None
+
+    async def _give_back(self, job: Job, code: str, message: str) -> None:
+        async with self._store.begin() as tx:
+            await tx.jobs.fence(job.id, job.fence)
+            await running.release(tx, job, run_in=timedelta(seconds=5), error=(code, message))
+
+
+class _Guard:
+    """Stops a run from outside: its lease is lost, or its job shall be cancelled."""
+
+    def __init__(self, task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._task = task
+        self._loop = loop
+        self.reason: str | None = None
+
+    def lose(self) -> None:
+        self._stop("lost")
+
+    def cancel(self) -> None:
+        self._stop("cancelled")
+
+    def _stop(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+class _RunOf:
+    """One run of one job."""
+
+    def __init__(self, runner: Runner, served: Served, claim: Claim, control: RunControl, guard: _Guard) -> None:
+        self._runner = runner
+        self._store = runner._store
+        self._faults = runner._faults
+        self._served = served
+        self._claim = claim
+        self._job = claim.job
+        self._control = control
+        self._guard = guard
+        self._resumed: Sequence[str] = ()
+        self._saver = RunSaver(
+            self._store.pool,
+            thread_id=self._job.thread_id,
+            job_id=self._job.id,
+            head=claim.head,
+            keep_every_checkpoint=served.keeps_every_checkpoint,
+        )
+        self._graph: Graph = served.graph_for(self._saver)
+        self._config: Any = {
+            "configurable": {"thread_id": self._job.thread_id, "job_id": str(self._job.id), STRICT_RESUME: True},
+            "recursion_limit": 10 + 6 * served.max_rounds,
+        }
+
+    async def carry_on(self) -> None:
+        """Ends in exactly one of: parked, finished, failed, cancelled, given back, abandoned."""
+        try:
+            await self._invoke()
+        except asyncio.CancelledError:
+            if self._guard.reason is None:
+                raise
+            uncancel()
+            if self._guard.reason == "lost":
+                raise LeaseLost(f"the lease of job {self._job.id} was lost during its run") from None
+            await self._leave_unflushed(running.cancel)
+        except JobCancelled:
+            await self._leave_unflushed(running.cancel)
+        except GraphDrained:
+            await self._leave(self._drained, parked=False)
+        except TimeoutError:
+            message = f"the job ran for longer than {self._served.wall_clock_seconds:g} s"
+            await self._leave_unflushed(_failing("wall_clock_limit", message))
+        except (CannotResume, DigestMismatch) as error:
+            await self._leave_unflushed(_holding(error.code, error.message))
+        except (LeaseLost, StoreUnavailable):
+            raise
+        except Exception as error:
+            await self._retry_later(error)
+
+    async def _invoke(self) -> None:
+        start = await self._find_start()
+        self._resumed = start.answered
+        if start.kind == "park":
+            await self._leave(_parking(start.pauses), parked=True)
+            return
+        if start.kind == "finish":
+            await self._end(dict((await self._graph.aget_state(self._config)).values))
+            return
+        async with asyncio.timeout(self._seconds_left()):
+            result = await self._graph.ainvoke(
+                start.input, self._config, context=self._context(), durability="sync", control=self._control
+            )
+        await self._after(result, start)
+
+    async def _after(self, result: Mapping[str, Any], start: Start) -> None:
+        pending = result.get("__interrupt__", ())
+        if still := {interrupt.id for interrupt in pending} & set(start.answered):
+            raise CannotResume(f"the answer to {', '.join(sorted(still))} was given, and it is still asked")
+        if not pending:
+            await self._end(result)
+            return
+        pauses = [self._with_schemas(read_pause(interrupt.id, interrupt.value)) for interrupt in pending]
+        await self._faults.reach(Point.before_park)
+        await self._leave(_parking(pauses), parked=True)
+        await self._faults.reach(Point.after_park)
+
+    async def _end(self, values: Mapping[str, Any]) -> None:
+        messages: Sequence[AnyMessage] = values.get("messages", ())
+        await self._faults.reach(Point.before_finish)
+        if open_calls(messages):
+            message = f"the agent used up its {self._served.max_rounds} tool rounds"
+            await self._leave(_failing("step_limit", message), parked=False)
+        else:
+            await self._leave(_finishing(messages), parked=False)
+        await self._faults.reach(Point.after_finish)
+
+    async def _find_start(self) -> Start:
+        state = await self._graph.aget_state(self._config) if self._claim.head else None
+        async with self._store.begin() as tx:
+            return await find_start(tx, self._claim, state)
+
+    def _context(self) -> RunContext:
+        run = Run(self._job, self._claim.lineage_root, self._runner._worker)
+        environment = self._runner._limits.environment
+        executor = Executor(self._store, self._saver, self._served.agent, run, environment, self._faults)
+        return RunContext(self._claim.lineage_root, self._job.facts(), environment, executor, self._keep_model_answer)
+
+    async def _keep_model_answer(self) -> None:
+        await to_the_end(self._flush())
+
+    async def _flush(self) -> None:
+        await self._faults.reach(Point.before_flush)
+        async with self._saver.flushing() as flush, self._store.begin() as tx:
+            await tx.jobs.fence(self._job.id, self._job.fence)
+            await flush.write(tx.conn, parked=False)
+            await self._mark_resumed(tx)
+        self._resumed = ()
+        await self._faults.reach(Point.after_flush)
+
+    async def _leave(self, leave: Leave, *, parked: bool) -> None:
+        """The last transaction of the run: checkpoint, and whatever becomes of the job."""
+        promoted = await to_the_end(self._leave_now(leave, parked))
+        if promoted is not None:
+            self._runner._hints.offer(self._job.agent, promoted)
+
+    async def _leave_now(self, leave: Leave, parked: bool) -> UUID | None:
+        async with self._saver.flushing() as flush, self._store.begin() as tx:
+            job = await tx.jobs.fence(self._job.id, self._job.fence)
+            await flush.write(tx.conn, parked=parked)
+            await self._mark_resumed(tx)
+            # Cancel wins until the run's last word.
+            return await (running.cancel(tx, job) if job.cancel_requested else leave(tx, job, flush.head_checkpoint_id))
+
+    async def _leave_unflushed(self, leave: Callable[[PostgresTransaction, Job], Awaitable[UUID | None]]) -> None:
+        """A run that ends by an exception is not flushed: the thread stays at its last good checkpoint."""
+        async with self._store.begin() as tx:
+            job = await tx.jobs.fence(self._job.id, self._job.fence)
+            promoted = await leave(tx, job)
+        if promoted is not None:
+            self._runner._hints.offer(self._job.agent, promoted)
+
+    async def _mark_resumed(self, tx: PostgresTransaction) -> None:
+        if self._resumed:
+            await tx.reviews.mark_resumed(self._resumed, self._job.thread_id)
+
+    async def _drained(self, tx: PostgresTransaction, job: Job, checkpoint_id: str | None) -> None:
+        # A drain is nobody's fault: it does not count as a try.
+        await tx.jobs.move(job.id, JobStatus.queued)
+
+    async def _retry_later(self, error: Exception) -> None:
+        log.exception("run failed", extra={"job_id": str(self._job.id), "tries": self._job.tries})
+        code = "model_failed" if isinstance(error, ModelFailed) else "run_failed"
+        text = error.message if isinstance(error, SignoffError) else f"{type(error).__name__}: {error}"
+        most = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (self._job.tries - 1))
+        seconds = random.uniform(most / 2, most)
+
+        async def leave(tx: PostgresTransaction, job: Job) -> None:
+            if job.cancel_requested:
+                await running.cancel(tx, job)
+            elif job.tries >= self._runner._limits.max_tries:
+                await running.hold(tx, job, code, f"{job.tries} tries failed, the last with: {text}")
+            else:
+                await running.release(tx, job, run_in=timedelta(seconds=seconds), error=(code, text[:2000]))
+
+        await self._leave_unflushed(leave)
+
+    def _with_schemas(self, pause: Pause) -> Pause:
+        if pause.kind != "review":
+            return pause
+        schemas = self._served.agent.schemas
+        return replace(pause, items=tuple({**item, "args_schema": schemas.get(item["tool"])} for item in pause.items))
+
+    def _seconds_left(self) -> float:
+        return max(0.01, self._served.wall_clock_seconds - self._job.ran_seconds)
+
+
+def uncancel() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    while task.cancelling():
+        task.uncancel()
+
+
+def _parking(pauses: Sequence[Pause]) -> Leave:
+    async def leave(tx: PostgresTransaction, job: Job, checkpoint_id: str | None) -> None:
+        assert checkpoint_id is not None
+        await running.park(tx, job, pauses, checkpoint_id)
+
+    return leave
+
+
+def _finishing(messages: Sequence[AnyMessage]) -> Leave:
+    async def leave(tx: PostgresTransaction, job: Job, checkpoint_id: str | None) -> UUID | None:
+        last = messages[-1] if messages else AIMessage("")
+        return await running.finish(tx, job, {"text": last.text, "message_id": last.id})
+
+    return leave
+
+
+def _failing(code: str, message: str) -> Any:
+    async def leave(tx: PostgresTransaction, job: Job, checkpoint_id: str | None = None) -> UUID | None:
+        return await running.fail(tx, job, code, message)
+
+    return leave
+
+
+def _holding(code: str, message: str) -> Any:
+    async def leave(tx: PostgresTransaction, job: Job, checkpoint_id: str | None = None) -> None:
+        await running.hold(tx, job, code, message)
+
+    return leave

@@ -1,0 +1,25 @@
+"""Work that must end once begun: a transaction whose outcome would otherwise be unknown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Like `await work`, but a cancellation waits until `work` has ended, and only then goes on.
+
+    LangGraph cancels a node's siblings when one fails; a cancelled transaction may or may not have been committed.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error from None
+        raise
