@@ -70,6 +70,12 @@ class InvalidRequest(Invalid):
     code = "invalid_request"
 
 
+class MalformedJson(Invalid):
+    """Bytes that are not one strict JSON value: not UTF-8, cut off, a key twice, a number that is not finite."""
+
+    code = "malformed_json"
+
+
 class IdempotencyMismatch(Invalid):
     """The key was used before with another body."""
 

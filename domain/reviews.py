@@ -158,12 +158,14 @@ def judge_answers(
 ) -> Judged:
     """Decides whether these answers may be stored, all or none.
 
-    Raises: the named error of the first answer that may not; see `signoff.domain.errors`.
+    Raises: the named error of the first answer that may not; see `signoff.domain.errors`. Who may decide none of the
+    items learns nothing else about them.
     """
+    require_reviewer(who, {group for item in review.items for group in item.reviewers})
     new: list[Decision] = []
     known: list[Decision] = []
     for item, answer in _match(review, answers):
-        decision = _decision(item, answer, who, judge, lineage_root, new_id())
+        decision = _decision(item, answer, who, judge, lineage_root, new_id(), now)
         if item.decision is not None:
             known.append(_same_or_conflict(item.decision, decision))
         else:
@@ -224,7 +226,9 @@ def _require_open(review: Review, item: Item, now: datetime) -> None:
         raise closed(f"the review is {review.status}; nothing can be decided any more", status=str(review.status))
 
 
-def _decision(item: Item, answer: Answer, who: Principal, judge: Judge, lineage_root: str, new_id: UUID) -> Decision:
+def _decision(
+    item: Item, answer: Answer, who: Principal, judge: Judge, lineage_root: str, new_id: UUID, now: datetime
+) -> Decision:
     require_reviewer(who, item.reviewers)
     if answer.type not in item.allowed_decisions:
         words = ", ".join(item.allowed_decisions)
@@ -244,6 +248,7 @@ def _decision(item: Item, answer: Answer, who: Principal, judge: Judge, lineage_
         args=args,
         message=answer.message,
         next_step=_next_step(answer),
+        decided_at=now,
     )
 
 
@@ -251,6 +256,9 @@ def _edited_args(item: Item, answer: Answer, who: Principal, judge: Judge) -> Ma
     assert answer.edited_args is not None
     if answer.edited_name != item.tool:
         raise EditChangesTool(f"the edit names {answer.edited_name!r}; this item is a call of {item.tool!r}")
+    if item.decision is not None:
+        # It was judged when it was stored; the same again gets the stored answer, whatever the policy says by now.
+        return answer.edited_args
     check_edit(item.tool, answer.edited_args, item.args_schema)
     judgement = judge(item.tool, answer.edited_args)
     if judgement.verdict is Verdict.deny:

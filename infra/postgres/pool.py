@@ -16,7 +16,8 @@ CONNECTION: dict[str, Any] = {
     "autocommit": True,
     "row_factory": dict_row,
     # LangGraph's statements name no schema; ours all do.
-    "options": "-c search_path=langgraph -c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000",
+    "options": "-c search_path=langgraph -c timezone=UTC -c statement_timeout=30000"
+    " -c idle_in_transaction_session_timeout=60000",
     "keepalives": 1,
     "keepalives_idle": 30,
     "keepalives_interval": 10,

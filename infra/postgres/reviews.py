@@ -50,8 +50,10 @@ FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id LEFT JOIN sign
 
 DECIDE = """
 WITH item AS (UPDATE signoff.items SET status = 'decided' WHERE id = %(item_id)s AND status = 'open' RETURNING id)
-INSERT INTO signoff.decisions (id, item_id, type, reviewer, door, operation_id, digest, args, message, next_step)
-SELECT %(id)s, id, %(type)s, %(reviewer)s, %(door)s, %(operation_id)s, %(digest)s, %(args)s, %(message)s, %(next_step)s
+INSERT INTO signoff.decisions (id, item_id, type, reviewer, door, operation_id, digest, args, message, next_step,
+    decided_at)
+SELECT %(id)s, id, %(type)s, %(reviewer)s, %(door)s, %(operation_id)s, %(digest)s, %(args)s, %(message)s, %(next_step)s,
+    %(decided_at)s
 FROM item
 """
 
@@ -252,6 +254,7 @@ def _decision_parameters(decision: Decision, door: str) -> dict[str, Any]:
         "args": _json(decision.args),
         "message": decision.message,
         "next_step": decision.next_step,
+        "decided_at": decision.decided_at,
     }
 
 
