@@ -19,12 +19,17 @@ async def open_pool(database_url: str, size: int = 4) -> AsyncIterator[Pool]:
 
 async def add_thread(pool: Pool) -> str:
     thread_id = f"t{uuid4().hex[:8]}"
+    await ensure_thread(pool, thread_id)
+    return thread_id
+
+
+async def ensure_thread(pool: Pool, thread_id: str) -> None:
     async with pool.connection() as conn:
         await conn.execute(
-            "INSERT INTO signoff.threads (id, agent, lineage_root, created_by) VALUES (%s, 'a', %s, 'p')",
+            "INSERT INTO signoff.threads (id, agent, lineage_root, created_by) VALUES (%s, 'a', %s, 'p')"
+            " ON CONFLICT DO NOTHING",
             (thread_id, thread_id),
         )
-    return thread_id
 
 
 async def load_head(pool: Pool, thread_id: str) -> Head | None:
@@ -66,3 +71,31 @@ async def stored(pool: Pool, thread_id: str) -> dict[str, list[tuple[Any, ...]]]
             )
             result[table] = [tuple(row.values()) for row in await cursor.fetchall()]
     return result
+
+
+_UNREFERENCED_BLOBS = """
+SELECT checkpoint_ns, channel, version FROM checkpoint_blobs b WHERE thread_id = %s AND NOT EXISTS (
+    SELECT 1 FROM checkpoints c WHERE c.thread_id = b.thread_id AND c.checkpoint_ns = b.checkpoint_ns
+    AND c.checkpoint -> 'channel_versions' ->> b.channel = b.version)
+"""
+_STRAY_WRITES = """
+SELECT checkpoint_ns, checkpoint_id FROM checkpoint_writes w WHERE thread_id = %s AND NOT EXISTS (
+    SELECT 1 FROM checkpoints c WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns
+    AND c.checkpoint_id = w.checkpoint_id)
+"""
+_DANGLING_PARENTS = """
+SELECT checkpoint_ns, checkpoint_id FROM checkpoints c
+WHERE thread_id = %s AND parent_checkpoint_id IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM checkpoints p WHERE p.thread_id = c.thread_id AND p.checkpoint_ns = c.checkpoint_ns
+    AND p.checkpoint_id = c.parent_checkpoint_id)
+"""
+
+
+async def litter(pool: Pool, thread_id: str) -> list[tuple[Any, ...]]:
+    """Rows of the thread that refer to nothing, or that nothing refers to."""
+    found: list[tuple[Any, ...]] = []
+    async with pool.connection() as conn:
+        for query in (_UNREFERENCED_BLOBS, _STRAY_WRITES, _DANGLING_PARENTS):
+            cursor = await conn.execute(query, (thread_id,))
+            found += [tuple(row.values()) for row in await cursor.fetchall()]
+    return found
