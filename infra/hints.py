@@ -13,6 +13,7 @@ from uuid import UUID
 
 from celery import Celery
 from redis import Redis
+from redis.exceptions import RedisError
 
 RUN_JOB = "signoff.run_job"
 RUN_EFFECT = "signoff.run_effect"
@@ -79,6 +80,13 @@ class CeleryHints:
         """The same for an effect that runs by itself."""
         self._submit(RUN_EFFECT, operation_id, agent_queue(agent))
 
+    def queue_is_empty(self, agent: str) -> bool:
+        """True also if the broker can't be asked: then offering again does no harm."""
+        try:
+            return int(self._redis.llen(agent_queue(agent))) == 0  # type: ignore[arg-type]
+        except RedisError:
+            return True
+
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._redis.close()
@@ -98,7 +106,9 @@ class CeleryHints:
             if int(self._redis.llen(queue)) < LONG_ENOUGH:  # type: ignore[arg-type]
                 self._broker.send_task(task, args=[argument], queue=queue, retry=False, ignore_result=True)
         except Exception as error:
-            log.warning("hint not published, the dispatcher will offer again", extra={"task": task, "error": str(error)})
+            log.warning(
+                "hint not published, the dispatcher will offer again", extra={"task": task, "error": str(error)}
+            )
         finally:
             self._pending -= 1
 

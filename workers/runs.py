@@ -50,6 +50,7 @@ class Limits:
     lease: timedelta
     max_tries: int
     environment: str
+    drain_seconds: float
 
 
 class Runner:
@@ -72,14 +73,20 @@ class Runner:
         self._limits = limits
         self._worker = worker
         self._faults = faults
-        self._controls: set[RunControl] = set()
+        self._active: set[_Active] = set()
         self._draining = False
 
     def drain(self) -> None:
-        """Claims nothing more; each run stops at its next step and gives its job back. Safe from any thread."""
+        """Claims nothing more; each run stops at its next step and gives its job back. Safe from any thread.
+
+        A run that has not stopped after `drain_seconds` is cut off where it is.
+        """
+        if self._draining:
+            return
         self._draining = True
-        for control in list(self._controls):
-            control.request_drain()
+        for active in list(self._active):
+            active.control.request_drain()
+            active.guard.cut_off_after(self._limits.drain_seconds)
 
     async def run_hinted(self, job_id: UUID) -> None:
         """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
@@ -103,16 +110,16 @@ class Runner:
         guard = _Guard(task, asyncio.get_running_loop())
         lease = Lease(claim.job.id, claim.job.fence, served.wall_clock_seconds)
         self._heartbeat.add(Held(lease, guard.lose, guard.cancel))
-        control = RunControl()
-        self._controls.add(control)
+        active = _Active(RunControl(), guard)
+        self._active.add(active)
         try:
-            await _RunOf(self, served, claim, control, guard).carry_on()
+            await _RunOf(self, served, claim, active).carry_on()
         except (LeaseLost, StoreUnavailable) as error:
             log.warning(
                 "run abandoned", extra={"job_id": str(claim.job.id), "fence": claim.job.fence, "error": str(error)}
             )
         finally:
-            self._controls.discard(control)
+            self._active.discard(active)
             self._heartbeat.remove(lease)
 
     async def _claim(self, *, job_id: UUID | None = None, agent: str | None = None) -> Claim | None:
@@ -151,24 +158,35 @@ class _Guard:
     def cancel(self) -> None:
         self._stop("cancelled")
 
+    def cut_off_after(self, seconds: float) -> None:
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._stop, "drained")
+
     def _stop(self, reason: str) -> None:
         if self.reason is None:
             self.reason = reason
             self._loop.call_soon_threadsafe(self._task.cancel)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Active:
+    """The two ways to stop a run: at its next step, and at once."""
+
+    control: RunControl
+    guard: _Guard
+
+
 class _RunOf:
     """One run of one job."""
 
-    def __init__(self, runner: Runner, served: Served, claim: Claim, control: RunControl, guard: _Guard) -> None:
+    def __init__(self, runner: Runner, served: Served, claim: Claim, active: _Active) -> None:
         self._runner = runner
         self._store = runner._store
         self._faults = runner._faults
         self._served = served
         self._claim = claim
         self._job = claim.job
-        self._control = control
-        self._guard = guard
+        self._control = active.control
+        self._guard = active.guard
         self._resumed: Sequence[str] = ()
         self._saver = RunSaver(
             self._store.pool,
@@ -193,7 +211,7 @@ class _RunOf:
             uncancel()
             if self._guard.reason == "lost":
                 raise LeaseLost(f"the lease of job {self._job.id} was lost during its run") from None
-            await self._leave_unflushed(running.cancel)
+            await self._leave_unflushed(running.cancel if self._guard.reason == "cancelled" else _give_back)
         except JobCancelled:
             await self._leave_unflushed(running.cancel)
         except GraphDrained:
@@ -323,6 +341,10 @@ class _RunOf:
 
     def _seconds_left(self) -> float:
         return max(0.01, self._served.wall_clock_seconds - self._job.ran_seconds)
+
+
+async def _give_back(tx: PostgresTransaction, job: Job) -> None:
+    await running.release(tx, job, run_in=timedelta(), error=("drained", "its worker was shut down during the run"))
 
 
 def uncancel() -> None:

@@ -1,0 +1,98 @@
+"""Everything that one worker process holds: its loop, its pool, its heartbeat, its runners. Made after any fork."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from signoff.infra.addresses import Addresses
+from signoff.infra.bootstrap import open_services
+from signoff.infra.services import Services
+from signoff.infra.settings import Settings
+from signoff.workers.alone import LoneRunner
+from signoff.workers.faults import Faults
+from signoff.workers.heartbeat import Heartbeat
+from signoff.workers.loop import LoopThread
+from signoff.workers.runs import Limits, Runner
+from signoff.workers.serving import Served
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a worker process is made of; a test may bring its own faults."""
+
+    settings: Settings
+    addresses: Addresses
+    agents: Mapping[str, Served]
+    faults: Faults
+    draining: Callable[[], bool]
+
+
+class WorkerProcess:
+    """One process of a worker. `close` waits for nothing but its own parts: drain first."""
+
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.settings
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._parts = parts
+        self._loop = LoopThread("signoff-loop")
+        self._stack = AsyncExitStack()
+        self.services: Services = self._loop.run(
+            self._stack.enter_async_context(
+                open_services(settings, parts.addresses, pool_size=settings.worker_concurrency + 4)
+            )
+        )
+        lease = timedelta(seconds=settings.lease_seconds)
+        self._heartbeat = Heartbeat(parts.addresses.database_url, lease, self._look)
+        store, hints = self.services.store, self.services.hints
+        limits = Limits(lease, settings.max_tries, settings.environment, settings.drain_seconds)
+        self.runner = Runner(store, parts.agents, self._heartbeat, hints, limits, self.name, parts.faults)
+        alone = timedelta(seconds=settings.wall_clock_seconds)
+        self._alone = LoneRunner(store, parts.agents, settings.environment, self.name, alone)
+        self._heartbeat.start()
+
+    def run_job(self, job_id: str) -> None:
+        self._loop.run(self.runner.run_hinted(UUID(job_id)))
+
+    def run_effect(self, operation_id: str) -> None:
+        self._loop.run(self._alone.run(operation_id))
+
+    def run_intake(self, work: Callable[[Services], Coroutine[Any, Any, None]]) -> None:
+        self._loop.run(work(self.services))
+
+    def close(self) -> None:
+        self._heartbeat.stop()
+        self._loop.run(self._stack.aclose())
+        self._loop.close()
+
+    def _look(self) -> None:
+        if self._parts.draining():
+            self.runner.drain()
+
+
+class ProcessOf:
+    """The WorkerProcess of whichever process asks: made once in each, also after a fork."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._made: tuple[int, WorkerProcess] | None = None
+
+    def get(self) -> WorkerProcess:
+        with self._lock:
+            if self._made is None or self._made[0] != os.getpid():
+                self._made = (os.getpid(), WorkerProcess(self._parts))
+            return self._made[1]
+
+    def close(self) -> None:
+        with self._lock:
+            if self._made is not None and self._made[0] == os.getpid():
+                self._made[1].close()
+            self._made = None
