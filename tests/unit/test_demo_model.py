@@ -224,6 +224,6 @@ def test_it_always_comes_to_an_end(request_text: str, outcomes: list[tuple[str, 
         history.append(answer)
         for call in answer.tool_calls:
             text, status = next(left)
-            history.append(ToolMessage(text, tool_call_id=call["id"] or "", status=status))  # type: ignore[arg-type]
+            history.append(ToolMessage(text, tool_call_id=call["id"] or "", status=status))
     assert not answer.tool_calls
     assert str(answer.text)
