@@ -10,7 +10,7 @@ import pytest
 
 from signoff.infra.postgres.pool import Pool
 from tests.support.saver_graphs import GRAPHS
-from tests.support.saver_worlds import OurWorld, StockWorld, converse, fork
+from tests.support.saver_worlds import OurWorld, StockWorld, answer_again, converse, fork
 from tests.support.savers import add_thread, open_pool
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,21 @@ async def test_a_fork_of_every_park_goes_the_same_way(pool: Pool, name: str) -> 
     await converse(stock, [turn, turn])
     points = list(stock.parked_at)
     expected = [await fork(stock, point) for point in points]
-    for label, flushes in FLUSHES.items():
-        ours = OurWorld(pool, await add_thread(pool), graph, flushes())
+    for label in ("only at stops", "sometimes 1"):
+        ours = OurWorld(pool, await add_thread(pool), graph, FLUSHES[label]())
         await converse(ours, [turn, turn])
         assert [await fork(ours, point) for point in ours.parked_at[: len(points)]] == expected, label
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+async def test_other_answers_to_an_older_park_go_the_same_way(pool: Pool, name: str) -> None:
+    build, turn = GRAPHS[name]
+    graph = build()
+    results = []
+    for world in (
+        StockWorld(pool, f"s{uuid4().hex[:8]}", graph),
+        OurWorld(pool, await add_thread(pool), graph, _sometimes(3)),
+    ):
+        await converse(world, [turn, turn])
+        results.append([await answer_again(world, point) for point in world.parked_at[:2]])
+    assert results[0] == results[1]

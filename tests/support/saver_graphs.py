@@ -17,7 +17,8 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
 
-Compiled = Any  # LangGraph's graphs are generic in four private ways
+Compiled = Any  # LangGraph's graphs and nodes are generic in more ways than can be named
+Node = Any
 
 
 class State(TypedDict, total=False):
@@ -26,7 +27,7 @@ class State(TypedDict, total=False):
     facts: dict[str, Any]
 
 
-def _say(word: str) -> Callable[[State], State]:
+def _say(word: str) -> Node:
     def node(state: State) -> State:
         count = len(state.get("log", []))
         return {"log": [f"{word}@{count}"], "note": f"{word} {count}", "facts": {"last": word, "count": count}}
@@ -34,7 +35,7 @@ def _say(word: str) -> Callable[[State], State]:
     return node
 
 
-def _ask(word: str, times: int = 1) -> Callable[[State], State]:
+def _ask(word: str, times: int = 1) -> Node:
     def node(state: State) -> State:
         answers = [interrupt(f"{word} {n} @{len(state.get('log', []))}") for n in range(times)]
         return {"log": [f"{word} heard {answer}" for answer in answers]}
@@ -42,7 +43,7 @@ def _ask(word: str, times: int = 1) -> Callable[[State], State]:
     return node
 
 
-def _chain(*nodes: tuple[str, Any], **compile_options: Any) -> Compiled:
+def _chain(*nodes: tuple[str, Node], **compile_options: Any) -> Compiled:
     builder = StateGraph(State)
     before = START
     for name, node in nodes:
@@ -142,7 +143,7 @@ def delta() -> Compiled:
     return builder.compile()
 
 
-def _delta_say(word: str) -> Callable[[DeltaState], DeltaState]:
+def _delta_say(word: str) -> Node:
     def node(state: DeltaState) -> DeltaState:
         count = len(state.get("log", []))
         return {"log": [f"{word}@{count}"], "note": word, **({"other": [word]} if word in "bd" else {})}
@@ -202,13 +203,13 @@ def reviewed_agent(mode: Any) -> Compiled:
     return create_agent(ScriptedModel(), [act], middleware=[middleware])
 
 
-def answer_to(value: Any) -> Any:
+def answer_to(value: Any, prefix: str = "") -> Any:
     """What a reviewer says to an interrupt's value."""
     if isinstance(value, Mapping) and value.get("type") == "tool_approval":
         return _decision(value)
     if isinstance(value, Mapping) and "action_requests" in value:
         return {"decisions": [_decision(request) for request in value["action_requests"]]}
-    return f"<{value}>"
+    return f"<{prefix}{value}>"
 
 
 def _decision(request: Mapping[str, Any]) -> dict[str, Any]:

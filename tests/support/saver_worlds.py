@@ -132,7 +132,7 @@ def _view(state: StateSnapshot) -> View:
 
 async def answer(world: World, state: StateSnapshot, *, one_at_a_time: bool) -> Any:
     pending = state.interrupts[:1] if one_at_a_time else state.interrupts
-    resume = Command(resume={i.id: answer_to(i.value) for i in pending})
+    resume: Command[Any] = Command(resume={i.id: answer_to(i.value) for i in pending})
     return await world.graph.ainvoke(resume, world.config(__pregel_strict_resume=True), durability="sync")
 
 
@@ -151,6 +151,18 @@ async def fork(world: World, checkpoint_id: str) -> list[View]:
     # Not its subgraph calls: LangGraph shows where they ended later, ours where they stood when it was parked.
     seen.append(_view(await world.graph.aget_state(world.config(checkpoint_id=checkpoint_id))))
     await world.graph.ainvoke(None, world.config(checkpoint_id=checkpoint_id), durability="sync")
+    seen.append(await stop(world, job_id))
+    await _run_on(world, job_id, False, seen)
+    return seen
+
+
+async def answer_again(world: World, checkpoint_id: str) -> list[View]:
+    """Resumes from an older checkpoint with other answers, to the end."""
+    job_id, seen = uuid4(), list[View]()
+    await world.begin(job_id)
+    state = await world.graph.aget_state(world.config(checkpoint_id=checkpoint_id))
+    resume: Command[Any] = Command(resume={i.id: answer_to(i.value, "again ") for i in state.interrupts})
+    await world.graph.ainvoke(resume, world.config(checkpoint_id=checkpoint_id), durability="sync")
     seen.append(await stop(world, job_id))
     await _run_on(world, job_id, False, seen)
     return seen

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
+from langgraph.checkpoint.base.id import uuid6
+
 from signoff.infra.postgres.checkpoints import Head, RunSaver
 from signoff.infra.postgres.pool import Pool, make_pool
 
@@ -89,13 +91,37 @@ WHERE thread_id = %s AND parent_checkpoint_id IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM checkpoints p WHERE p.thread_id = c.thread_id AND p.checkpoint_ns = c.checkpoint_ns
     AND p.checkpoint_id = c.parent_checkpoint_id)
 """
+_CALLS_OF_NOTHING = """
+SELECT checkpoint_ns, checkpoint_id FROM checkpoints c
+WHERE thread_id = %s AND checkpoint_ns LIKE '%%:%%' AND NOT EXISTS (
+    SELECT 1 FROM checkpoints r WHERE r.thread_id = c.thread_id AND r.checkpoint_ns = ''
+    AND r.checkpoint_id = c.metadata -> 'parents' ->> '')
+"""
 
 
 async def litter(pool: Pool, thread_id: str) -> list[tuple[Any, ...]]:
     """Rows of the thread that refer to nothing, or that nothing refers to."""
     found: list[tuple[Any, ...]] = []
     async with pool.connection() as conn:
-        for query in (_UNREFERENCED_BLOBS, _STRAY_WRITES, _DANGLING_PARENTS):
+        for query in (_UNREFERENCED_BLOBS, _STRAY_WRITES, _DANGLING_PARENTS, _CALLS_OF_NOTHING):
             cursor = await conn.execute(query, (thread_id,))
             found += [tuple(row.values()) for row in await cursor.fetchall()]
     return found
+
+
+async def put(saver: RunSaver, thread_id: str, values: dict[str, Any], after: Any = None, **options: Any) -> Any:
+    """Puts a checkpoint in which all values are new, and returns its config."""
+    versions: dict[str, Any] = {channel: f"{uuid4()}" for channel in values}
+    checkpoint: Any = {
+        "v": 4,
+        "id": options.get("id") or str(uuid6()),
+        "ts": "2026-01-01T00:00:00+00:00",
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": {},
+        "updated_channels": None,
+    }
+    parent = after["configurable"]["checkpoint_id"] if after else None
+    place = {"thread_id": thread_id, "checkpoint_ns": options.get("ns", ""), "checkpoint_id": parent}
+    metadata: Any = {"source": "loop", "step": 1, "parents": options.get("parents", {})}
+    return await saver.aput({"configurable": place}, checkpoint, metadata, versions)
