@@ -1,0 +1,67 @@
+"""The one place where things are put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from psycopg_pool import PoolTimeout
+
+from signoff.domain.errors import StoreUnavailable
+from signoff.domain.ports import Hints
+from signoff.infra.addresses import Addresses
+from signoff.infra.hints import CeleryHints
+from signoff.infra.http.app import make_app
+from signoff.infra.postgres.migrate import require_current_schema
+from signoff.infra.postgres.pool import Pool, make_pool
+from signoff.infra.postgres.store import PostgresStore
+from signoff.infra.services import Services
+from signoff.infra.settings import Settings
+
+__all__ = ["Services", "make_api", "open_services"]
+
+OPEN_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def open_services(
+    settings: Settings, addresses: Addresses, *, hints: Hints | None = None, pool_size: int | None = None
+) -> AsyncIterator[Services]:
+    """Everything that a process needs, on the running loop; closed at the end. `hints` of the caller stay open.
+
+    Raises:
+        StoreUnavailable, SchemaOutdated.
+    """
+    async with _open_pool(addresses.database_url, pool_size or settings.database_pool_size) as pool:
+        store = PostgresStore(pool)
+        async with store.connection() as conn:
+            await require_current_schema(conn)
+        if hints is not None:
+            yield Services(settings, pool, store, hints)
+            return
+        celery = CeleryHints(addresses.redis_url, settings.publish_timeout_seconds)
+        try:
+            yield Services(settings, pool, store, celery)
+        finally:
+            await asyncio.to_thread(celery.close)
+
+
+def make_api(services: Services, stopping: asyncio.Event | None = None) -> FastAPI:
+    """The HTTP application; requests that wait for a job end their wait once `stopping` is set."""
+    return make_app(services, stopping or asyncio.Event())
+
+
+@asynccontextmanager
+async def _open_pool(database_url: str, size: int) -> AsyncIterator[Pool]:
+    pool = make_pool(database_url, size)
+    try:
+        await pool.open(wait=True, timeout=OPEN_SECONDS)
+    except PoolTimeout as error:
+        await pool.close()
+        raise StoreUnavailable(f"the database could not be reached within {OPEN_SECONDS:.0f} s") from error
+    try:
+        yield pool
+    finally:
+        await pool.close()

@@ -1,0 +1,40 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from signoff.infra.http import effects, events, health, jobs, reviews, webhooks
+from signoff.infra.http.access import AccessLog
+from signoff.infra.http.limits import BodyLimit
+from signoff.infra.http.problems import add_problem_handlers
+from signoff.infra.services import Services
+
+
+def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
+    """Every route over these services; requests that wait end their wait once `stopping` is set."""
+    app = FastAPI(
+        title="Signoff",
+        version=version("signoff"),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    app.state.services = services
+    app.state.stopping = stopping
+    for part in (jobs, reviews, webhooks, effects, events, health):
+        app.include_router(part.router)
+    add_problem_handlers(app)
+    app.add_middleware(BodyLimit, most_bytes=services.settings.http_max_body_bytes)
+    app.add_middleware(AccessLog)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return f"{route.tags[0]}_{route.name.rstrip('_')}"

@@ -1,0 +1,92 @@
+"""Reviews as they are shown, and what a decision is answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
+from signoff.domain.authority import Principal
+from signoff.domain.deciding import Decided
+from signoff.domain.errors import ReviewNotFound
+from signoff.domain.review_view import review_view
+from signoff.domain.reviews import ReviewStatus
+from signoff.infra.postgres.reviews import SELECT, review_of
+from signoff.infra.postgres.views import Page, Query, iso, may_read_reviews, split_page
+
+HEADS = """SELECT r.id, r.created_at, r.deadline_at, r.decided_at, r.resumed_at, j.agent, j.submitted_by
+FROM signoff.reviews r JOIN signoff.jobs j ON j.id = r.job_id"""
+
+
+async def list_reviews(
+    conn: AsyncConnection[DictRow], status: ReviewStatus | None, who: Principal, page: Page | None = None
+) -> dict[str, Any]:
+    """{"reviews", "next"}: newest first, each with all that is needed to decide it. Raises InvalidRequest."""
+    page = page or Page()
+    query = Query()
+    may_read_reviews(query, who)
+    if status is ReviewStatus.pending:
+        query.add("r.status = 'pending'")  # written out: the index of pending reviews is partial
+    else:
+        query.add_equal(r__status=status)
+    query.add_page(page, "r.created_at", "r.id", UUID)
+    sql = f"{HEADS} WHERE {query.where} ORDER BY r.created_at DESC, r.id DESC LIMIT %(rows)s"
+    heads = await (await conn.execute(sql, query.parameters)).fetchall()
+    kept, after = split_page(heads, page, "id")
+    return {"reviews": await _views(conn, kept), "next": after}
+
+
+async def show_review(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> dict[str, Any]:
+    """One review with its items and decisions. Raises ReviewNotFound."""
+    query = Query()
+    may_read_reviews(query, who)
+    query.add_equal(r__id=review_id)
+    heads = await (await conn.execute(f"{HEADS} WHERE {query.where}", query.parameters)).fetchall()
+    if not heads:
+        raise ReviewNotFound(f"there is no review {review_id} that you may read")
+    return (await _views(conn, heads))[0]
+
+
+async def require_readable(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> None:
+    """Raises ReviewNotFound for who may not even know of the review."""
+    query = Query()
+    may_read_reviews(query, who)
+    query.add_equal(r__id=review_id)
+    sql = f"SELECT 1 AS one FROM signoff.reviews r JOIN signoff.jobs j ON j.id = r.job_id WHERE {query.where}"
+    if await (await conn.execute(sql, query.parameters)).fetchone() is None:
+        raise ReviewNotFound(f"there is no review {review_id} that you may read")
+
+
+def decided_view(decided: Decided) -> dict[str, Any]:
+    """The answer to a decision: the same for each repeat of it."""
+    decisions = sorted(decided.decisions, key=lambda decision: decision.item_id)
+    return {
+        "review_id": str(decided.review_id),
+        "job_id": str(decided.job_id),
+        "status": str(decided.status),
+        "decisions": [decision.brief() for decision in decisions],
+    }
+
+
+async def _views(conn: AsyncConnection[DictRow], heads: Sequence[DictRow]) -> list[dict[str, Any]]:
+    ids = [head["id"] for head in heads]
+    cursor = await conn.execute(SELECT + " WHERE r.id = ANY(%s) ORDER BY i.ordinal", (ids,))
+    rows: dict[UUID, list[DictRow]] = {id_: [] for id_ in ids}
+    for row in await cursor.fetchall():
+        rows[row["review_id"]].append(row)
+    return [_view(head, rows[head["id"]]) for head in heads]
+
+
+def _view(head: Mapping[str, Any], rows: Sequence[DictRow]) -> dict[str, Any]:
+    return review_view(
+        review_of(rows),
+        agent=head["agent"],
+        deadline_at=head["deadline_at"],
+        submitted_by=head["submitted_by"],
+        created_at=iso(head["created_at"]),
+        decided_at=iso(head["decided_at"]),
+        resumed_at=iso(head["resumed_at"]),
+    )
