@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypedDict
+from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
@@ -20,7 +21,7 @@ from langgraph.types import Send, interrupt
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
 from signoff.workers.gate import judge_message
-from signoff.workers.messages import calls_of, clean, open_calls
+from signoff.workers.messages import calls_of, clean, open_calls, with_ids
 from signoff.workers.refusals import INSTRUCTIONS
 from signoff.workers.review import apply_answer
 
@@ -111,7 +112,11 @@ class _Nodes:
             raise ModelFailed(f"{type(error).__name__}: {error}") from error
         if not isinstance(answer, AIMessage):
             raise ModelFailed(f"the model answered with a {type(answer).__name__}")
+        # Ids of its own from here on: a step limit ends the run before the gate, and its calls are closed some day; and
+        # a message with the id of an earlier one would replace that, and take over its operations.
         cleaned = clean(answer)
+        taken = {message.id for message in messages} | {None, ""}
+        cleaned = with_ids(cleaned, str(uuid4()) if cleaned.id in taken else str(cleaned.id))
         return {"messages": [cleaned], "rounds": state["rounds"] + bool(calls_of(cleaned))}
 
     def after_model(self, state: State) -> str:

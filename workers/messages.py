@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from signoff.domain.canonical import canonical_json, scrub_value
+from signoff.domain.canonical import canonical_json, scrub, scrub_value
 from signoff.domain.errors import UnreadableArguments
 
 SMALLEST_INTEGER = -(2**63)
@@ -42,9 +42,14 @@ def calls_of(message: AIMessage) -> list[ProposedCall]:
 
 def open_calls(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """(call id, tool) of every call that has no result yet."""
-    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
-    called = [call for message in messages if isinstance(message, AIMessage) for call in calls_of(message)]
-    return [(call.id, call.tool) for call in called if call.id is not None and call.id not in answered]
+    # In order: a model may use the id of an earlier, answered call again.
+    waiting: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, AIMessage):
+            waiting.update({call.id: call.tool for call in calls_of(message) if call.id is not None})
+        elif isinstance(message, ToolMessage):
+            waiting.pop(message.tool_call_id, None)
+    return list(waiting.items())
 
 
 def clean(message: AIMessage) -> AIMessage:
@@ -53,7 +58,10 @@ def clean(message: AIMessage) -> AIMessage:
     NUL and lone surrogates can't be stored, and an integer beyond 64 bits fails every later checkpoint. Arguments with
     such a value count as unreadable, so that a person sees them.
     """
-    readable = [call for call in message.tool_calls if _is_storable(call["args"])]
+    named = [
+        {**call, "name": scrub(call["name"]), "id": call["id"] and scrub(call["id"])} for call in message.tool_calls
+    ]
+    readable = [call for call in named if _is_storable(call["args"])]
     unreadable = [
         {
             "type": "invalid_tool_call",
@@ -62,15 +70,16 @@ def clean(message: AIMessage) -> AIMessage:
             "args": _as_text(call["args"]),
             "error": "the arguments hold a value that can't be stored",
         }
-        for call in message.tool_calls
+        for call in named
         if not _is_storable(call["args"])
     ]
     parts = {
-        "content": scrub_value(message.content),
+        "id": message.id and scrub(message.id),
+        "content": _storable(message.content),
         "tool_calls": readable,
         "invalid_tool_calls": scrub_value([*message.invalid_tool_calls, *unreadable]),
-        "additional_kwargs": scrub_value(message.additional_kwargs),
-        "response_metadata": scrub_value(message.response_metadata),
+        "additional_kwargs": _storable(message.additional_kwargs),
+        "response_metadata": _storable(message.response_metadata),
     }
     return message.model_copy(update=parts)
 
@@ -98,7 +107,8 @@ def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]
     `tool_call`) and in `additional_kwargs`. All of them change, or the model would be told the old call.
     """
     calls = [
-        {**call, "args": dict(edited[call["id"]])} if call["id"] in edited else call for call in message.tool_calls
+        {**call, "args": dict(edited[call["id"]])} if call["id"] and call["id"] in edited else call
+        for call in message.tool_calls
     ]
     parts: dict[str, Any] = {"tool_calls": calls}
     if isinstance(message.content, list):
@@ -128,7 +138,9 @@ def _edited_block(block: Any, edited: Mapping[str, Mapping[str, Any]]) -> Any:
 
 
 def _own_id(call_id: str | None, message_id: str, ordinal: int, seen: set[str]) -> str:
-    own = call_id if call_id and call_id not in seen else f"{message_id}-{ordinal}"
+    own = call_id or f"{message_id}-{ordinal}"
+    while own in seen:
+        own = f"{message_id}-{ordinal}" if own == call_id else f"{own}-"
     seen.add(own)
     return own
 
@@ -139,6 +151,19 @@ def _is_storable(value: Any) -> bool:
     except UnreadableArguments:
         return False
     return _fits(value)
+
+
+def _storable(value: Any) -> Any:
+    """Scrubbed, and integers that a checkpoint can't hold as text."""
+    return _with_small_integers(scrub_value(value))
+
+
+def _with_small_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_small_integers(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_small_integers(part) for part in value]
+    return value if _fits(value) else str(value)
 
 
 def _fits(value: Any) -> bool:

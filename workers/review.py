@@ -37,7 +37,7 @@ def _settle(call: Call, outcome: Mapping[str, Any]) -> tuple[Call, ToolMessage |
     kind = outcome.get("type")
     if kind == "approve" and call["args"] is not None:
         return {**call, "verdict": "approved"}, None
-    if kind == "edit":
+    if kind == "edit" and call["args"] is not None:
         edited = {
             "args": dict(outcome["args"]),
             "operation_id": outcome["operation_id"],
