@@ -294,6 +294,18 @@ class EmbeddedServerFailed(Unavailable):
     code = "embedded_server_failed"
 
 
+class AddressUnavailable(Unavailable):
+    """Nothing can listen on the address that was asked for."""
+
+    code = "address_unavailable"
+
+
+class ProcessFailed(Unavailable):
+    """A process of `signoff up` has ended by itself, or did not get ready; the message ends with the tail of its log."""
+
+    code = "process_failed"
+
+
 # --- inside a run -----------------------------------------------------------------------------------------
 
 
