@@ -282,6 +282,12 @@ class StoreUnavailable(Unavailable):
     code = "store_unavailable"
 
 
+class BrokerUnavailable(Unavailable):
+    """Redis is away, or refuses what it is asked; what was to be sent or taken waits."""
+
+    code = "broker_unavailable"
+
+
 class SchemaOutdated(Unavailable):
     """The database has not been migrated to what this version needs."""
 

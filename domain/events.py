@@ -23,6 +23,7 @@ class EventType(StrEnum):
     review_expired = "signoff.review.expired.v1"
     review_cancelled = "signoff.review.cancelled.v1"
     decision_refused = "signoff.decision.refused.v1"
+    job_refused = "signoff.job.refused.v1"
     effect_succeeded = "signoff.effect.succeeded.v1"
     effect_failed = "signoff.effect.failed.v1"
     effect_doubted = "signoff.effect.doubted.v1"
