@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal, PrincipalKind, Right
 from signoff.domain.canonical import call_digest, operation_id
-from signoff.domain.effects import EffectClass, EffectStatus, Outcome, Step
+from signoff.domain.effects import EffectStatus, Outcome, Step, Terms
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.pauses import ReviewPause
 from signoff.domain.policy import Policy, allow, deny, review
@@ -141,16 +141,7 @@ async def tried(store: PostgresStore, job_id: UUID, operation: str, *steps: Step
         await tx.jobs.fence(job.id, job.fence)
         effect = await tx.effects.lock(operation)
         assert effect is not None
-        await tx.effects.dispatch(
-            operation,
-            effect.digest,
-            fence=job.fence,
-            worker="worker-1",
-            effect_class=EffectClass.opaque,
-            window_seconds=None,
-        )
-        effect = await tx.effects.lock(operation)
-        assert effect is not None
+        effect = await tx.effects.dispatch(effect, Terms(), fence=job.fence, worker="worker-1")
         await tx.effects.end_attempt(effect, outcome, "as the test wants it")
         for step in steps:
             assert await tx.effects.move(effect, step, actor="test")
