@@ -42,7 +42,9 @@ async def cancel_locked(tx: Transaction, job: Job, actor: str, *, promote: bool 
     await tx.effects.cancel_unsent(job.id, actor)
     await tx.jobs.move(job.id, JobStatus.cancelled, error=("cancelled", f"cancelled by {actor}"))
     data = {"job_id": str(job.id), "thread_id": job.thread_id}
-    events = [NewEvent(EventType.review_cancelled, f"reviews/{id_}", actor, {**data, "review_id": str(id_)}, job.id)
-              for id_ in cancelled]
+    events = [
+        NewEvent(EventType.review_cancelled, f"reviews/{id_}", actor, {**data, "review_id": str(id_)}, job.id)
+        for id_ in cancelled
+    ]
     await tx.events.append(*events, NewEvent(EventType.job_cancelled, f"jobs/{job.id}", actor, data, job.id))
     return await tx.jobs.promote_waiting(job.thread_id) if promote else None

@@ -50,7 +50,7 @@ async def decide_review(
 ) -> Decided:
     """Stores decisions, all of the request or none; when the review is complete, its job goes on.
 
-    Raises: ReviewNotFound, NotAReviewer, and every error of `signoff.domain.reviews.judge_answers`. None changes anything.
+    Raises: ReviewNotFound, and every error of `signoff.domain.reviews.judge_answers`. None changes anything.
     """
     async with store.begin() as tx:
         if delivery is not None:
@@ -126,8 +126,13 @@ async def _complete(
     if locked.job.status is JobStatus.awaiting_review:
         await tx.jobs.move(review.job_id, JobStatus.queued)
     kind = EventType.review_decided if status is ReviewStatus.decided else EventType.review_expired
-    data = {"review_id": str(review.id), "job_id": str(review.job_id), "thread_id": review.thread_id,
-            "status": str(status), "items": [_item_outcome(item) for item in review.items]}
+    data = {
+        "review_id": str(review.id),
+        "job_id": str(review.job_id),
+        "thread_id": review.thread_id,
+        "status": str(status),
+        "items": [_item_outcome(item) for item in review.items],
+    }
     await tx.events.append(NewEvent(kind, f"reviews/{review.id}", actor, data, review.job_id))
 
 
@@ -140,5 +145,3 @@ def with_decisions(review: Review, new: Sequence[Decision]) -> Review:
 def _item_outcome(item: Item) -> dict[str, Any]:
     decision = item.decision.brief() if item.decision else {"type": None, "reviewer": None}
     return {**decision, "item_id": str(item.id), "tool_call_id": item.tool_call_id, "tool": item.tool}
-
-

@@ -39,7 +39,12 @@ class Settlement:
 
 
 async def resolve_effect(
-    store: Store, hints: Hints, operation_id: str, finding: Finding, settlement: Settlement, result: tuple[str, bytes] | None
+    store: Store,
+    hints: Hints,
+    operation_id: str,
+    finding: Finding,
+    settlement: Settlement,
+    result: tuple[str, bytes] | None,
 ) -> Effect:
     """Settles doubt: `applied` ends it as succeeded with `result`, `not_applied` lets it be sent again.
 
@@ -68,7 +73,7 @@ async def skip_effect(
 async def replay_effect(store: Store, hints: Hints, operation_id: str, settlement: Settlement) -> Effect:
     """Plans a failed or dead effect again, under a new generation if it failed for certain.
 
-    Raises: RightMissing, EffectNotFound, EffectNotReplayable (it succeeded, is under way, or is in doubt), InvalidRequest.
+    Raises: RightMissing, EffectNotFound, InvalidRequest, EffectNotReplayable (it succeeded, is under way or in doubt).
     """
     sources = (EffectStatus.failed, EffectStatus.dead)
     step = Step(EffectStatus.planned, doubt=False, reason=settlement.reason)

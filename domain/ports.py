@@ -44,7 +44,9 @@ class LockedReview:
 
 
 class Jobs(Protocol):
-    async def insert(self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str) -> bool:
+    async def insert(
+        self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str
+    ) -> bool:
         """False if the thread has a started job already, or the idempotency key is taken: nothing was inserted."""
 
     async def get(self, job_id: UUID) -> Job | None: ...
@@ -86,7 +88,7 @@ class Threads(Protocol):
 
 
 class Reviews(Protocol):
-    async def create(self, job: Job, review: NewReview) -> datetime | None | Literal[False]:
+    async def create(self, job: Job, review: NewReview) -> datetime | Literal[False] | None:
         """The deadline as stored, if there is one; False if this pause has its review already."""
 
     async def is_answered(self, thread_id: str, interrupt_id: str) -> bool:
@@ -180,5 +182,3 @@ class Store(Protocol):
 class Hints(Protocol):
     def offer(self, agent: str, job_id: UUID) -> None:
         """Tells some worker that the job is due. Never waits and never raises: the row is the work."""
-
-

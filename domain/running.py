@@ -1,4 +1,4 @@
-"""How a run leaves a job: parked, finished, failed, released. Each is called in a transaction that holds the job's row."""
+"""How a run leaves a job: parked, finished, failed, released. Each is called with the job's row locked."""
 
 from __future__ import annotations
 
@@ -123,5 +123,3 @@ async def _is_held(tx: Transaction, pause: HoldPause) -> bool:
 async def _tell(tx: Transaction, job: Job, kind: EventType, facts: Mapping[str, Any]) -> None:
     data = {"job_id": str(job.id), "thread_id": job.thread_id, "agent": job.agent, **facts}
     await tx.events.append(NewEvent(kind, f"jobs/{job.id}", ACTOR, data, job.id))
-
-

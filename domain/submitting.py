@@ -111,5 +111,3 @@ async def _first_status(tx: Transaction, command: SubmitJob, thread_id: str, who
         )
     await cancel_locked(tx, started, who.name, promote=False)
     return JobStatus.queued
-
-

@@ -16,10 +16,14 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     redis_url: SecretStr | None = None
-    state_dir: Path | None = Field(default=None, description="Data of the embedded servers; default: the user's state folder")
+    state_dir: Path | None = Field(
+        default=None, description="Data of the embedded servers; default: the user's state folder"
+    )
 
     agents: str = Field(default="", description="package.module:agent, comma separated: what a worker serves")
-    model: str | None = Field(default=None, description="provider:model for init_chat_model; unset: the deterministic demo model")
+    model: str | None = Field(
+        default=None, description="provider:model for init_chat_model; unset: the deterministic demo model"
+    )
     environment: str = Field(default="development", description="What policies see as `environment`")
     token: SecretStr | None = Field(default=None, description="The bearer token that the command line acts with")
 
@@ -32,7 +36,9 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(default=8, ge=1)
 
     lease_seconds: float = Field(default=30.0, gt=0)
-    max_tries: int = Field(default=5, ge=1, description="Claims of a job without a park in between, before an operator has to look")
+    max_tries: int = Field(
+        default=5, ge=1, description="Claims of a job without a park in between, before an operator has to look"
+    )
     wall_clock_seconds: float = Field(default=900.0, gt=0, description="Running time of one job, waiting not counted")
     max_tool_rounds: int = Field(default=25, ge=1)
     drain_seconds: float = Field(default=20.0, gt=0)

@@ -1,4 +1,4 @@
-"""Effects that run by themselves: replayed after their job was told, or has ended. The thread's history stays as it was."""
+"""Effects that run by themselves: replayed after their job was told, or has ended. History stays as it was."""
 
 from __future__ import annotations
 

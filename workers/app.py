@@ -7,7 +7,7 @@ import multiprocessing
 from typing import Any
 
 import psycopg
-from celery import Celery, Task, signals
+from celery import Celery, signals
 
 from signoff.domain.errors import Unavailable
 from signoff.infra.addresses import Addresses
@@ -90,17 +90,17 @@ def add_tasks(app: Celery, process: ProcessOf) -> None:
     late = {"acks_late": True, "bind": True, "max_retries": RETRIES, "retry_on_worker_lost": True}
 
     @app.task(name=SUBMIT_JOB, **late)
-    def submit_job(self: Task[Any, Any], body: Any, idempotency_key: str | None = None) -> None:
+    def submit_job(self: Any, body: Any, idempotency_key: str | None = None) -> None:
         work = lambda services: intake.submit_job(services, self.request.id, body, idempotency_key)  # noqa: E731
         _with_retries(self, lambda: process.get().run_intake(work))
 
     @app.task(name=DECIDE_REVIEW, **late)
-    def decide_review(self: Task[Any, Any], endpoint: str, headers: Any, body: str) -> None:
+    def decide_review(self: Any, endpoint: str, headers: Any, body: str) -> None:
         work = lambda services: intake.decide_review(services, self.request.id, endpoint, headers, body)  # noqa: E731
         _with_retries(self, lambda: process.get().run_intake(work))
 
 
-def _with_retries(task: Task[Any, Any], work: Any) -> None:
+def _with_retries(task: Any, work: Any) -> None:
     try:
         work()
     except Unavailable as error:

@@ -28,7 +28,7 @@ UNREADABLE_DECISIONS = [DecisionType.reject, DecisionType.respond]
 def judge_message(
     agent: Agent, message: AIMessage, context: RunContext, *, refused: Sequence[str], stopped: bool
 ) -> dict[str, Any]:
-    """The state's change: the message with ids, its judged calls, and results for the calls that are settled already."""
+    """The state's change: the message with ids, its judged calls, and results for those that are settled already."""
     named = with_ids(message, message.id or str(uuid4()))
     gate = _Gate(agent, context, named.id or "", set(refused), stopped)
     judged = [gate.judge(call) for call in calls_of(named)]

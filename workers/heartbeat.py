@@ -28,7 +28,7 @@ LONGEST_LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease, and whom to tell: that it is lost, or that the job shall be cancelled. Called on the heartbeat's thread."""
+    """A lease, and whom to tell that it is lost or its job shall be cancelled. Called on the heartbeat's thread."""
 
     lease: Lease
     lost: Callable[[], None]

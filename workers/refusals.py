@@ -8,9 +8,9 @@ from typing import Any
 
 INSTRUCTIONS = """\
 Some of your tool calls are checked by a person before they run. A call may be changed, answered or refused.
-When a result says that a call did not run, it did not happen: never say or imply that it did. Tell the user plainly what \
-was not done, and then do only what the result allows: stop, ask the user, or propose a revised call once. Never send a \
-refused call again unchanged.
+When a result says that a call did not run, it did not happen: never say or imply that it did.
+Tell the user plainly what was not done, and then do only what the result allows: stop, ask the user, or propose a
+revised call once. Never send a refused call again unchanged.
 When a result says that a reviewer changed the call, what ran is the changed call: report that one."""
 
 NEXT_STEP = {

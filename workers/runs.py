@@ -99,7 +99,7 @@ class Runner:
             claim = None if agent is None or self._draining else await self._claim(agent=agent)
 
     async def run(self, claim: Claim) -> None:
-        """Carries the job on under its lease. Never raises for what can happen to a run; it is left as the design says."""
+        """Carries the job on under its lease. Never raises for what can happen to a run."""
         served = self._agents.get(claim.job.agent)
         if served is None:
             await self._give_back(claim.job, "no_such_agent", f"this worker does not serve {claim.job.agent!r}")

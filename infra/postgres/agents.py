@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
+
 from signoff.domain.policy import Policy
 
 

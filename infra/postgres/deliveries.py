@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
+
 from signoff.domain.errors import DeliveryMismatch
 
 

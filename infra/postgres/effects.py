@@ -18,8 +18,8 @@ from signoff.domain.jobs import Job
 from signoff.domain.reviews import Decision, Item
 from signoff.infra.postgres.principals import principal_of
 
-COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts, e.fence,
-    e.first_dispatched_at, e.doubt_since, e.retry_at, e.result_type, e.result, e.error_code, e.error_message,
+COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts,
+    e.fence, e.first_dispatched_at, e.doubt_since, e.retry_at, e.result_type, e.result, e.error_code, e.error_message,
     e.provider_reference"""
 
 PLAN = """
@@ -31,7 +31,8 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, 'planned', %s) ON CONFLICT (operation_id) DO
 # decision that covers it, and who decided, as they are now. The effect's row stays locked.
 EXAMINE = f"""
 SELECT clock_timestamp() AS now, e.alone, {COLUMNS},
-    d.id AS decision_id, d.digest AS decision_digest, d.decided_at, i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
+    d.id AS decision_id, d.digest AS decision_digest, d.decided_at,
+    i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
     p.name, p.kind, p.groups, p.rights, p.revoked_at IS NOT NULL AS revoked
 FROM signoff.effects e
 LEFT JOIN signoff.decisions d ON d.id = e.decision_id
@@ -41,7 +42,8 @@ WHERE e.operation_id = %s FOR UPDATE OF e
 """
 
 ALLOW = """
-INSERT INTO signoff.effects (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest)
+INSERT INTO signoff.effects
+    (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest)
 SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, %(class)s, 'planned',
     %(rule)s, %(policy_digest)s
 WHERE NOT EXISTS (SELECT 1 FROM signoff.items WHERE operation_id = %(operation_id)s)
@@ -83,6 +85,24 @@ SELECT operation_id, %(from)s, %(to)s, %(actor)s, %(reason)s, %(reference)s FROM
 END_ATTEMPT = """
 UPDATE signoff.attempts SET outcome = %s, message = %s, ended_at = clock_timestamp()
 WHERE operation_id = %s AND number = %s AND fence = %s AND outcome IS NULL RETURNING ended_at
+"""
+
+CANCEL_UNSENT = """
+WITH moved AS (
+    UPDATE signoff.effects e SET status = 'cancelled', ended_at = clock_timestamp(), retry_at = NULL
+    FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone
+        AND status IN ('planned', 'retry_wait') AND doubt_since IS NULL ORDER BY operation_id FOR UPDATE) AS was
+    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status)
+INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
+SELECT operation_id, status, 'cancelled', %(actor)s, 'the job ended' FROM moved
+"""
+
+DOUBT_UNSETTLED = """
+WITH moved AS (
+    UPDATE signoff.effects SET status = 'in_doubt', retry_at = NULL
+    WHERE job_id = %(job)s AND NOT alone AND status = 'retry_wait' AND doubt_since IS NOT NULL RETURNING operation_id)
+INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
+SELECT operation_id, 'retry_wait', 'in_doubt', %(actor)s, 'the job ended while it was in doubt' FROM moved
 """
 
 
@@ -239,22 +259,8 @@ class EffectTable:
         return cursor.rowcount == 1
 
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
-        await self._conn.execute(
-            "WITH moved AS (UPDATE signoff.effects e SET status = 'cancelled', ended_at = clock_timestamp(), retry_at = NULL"
-            " FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone"
-            "   AND status IN ('planned', 'retry_wait') AND doubt_since IS NULL ORDER BY operation_id FOR UPDATE) AS was"
-            " WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status)"
-            " INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)"
-            " SELECT operation_id, status, 'cancelled', %(actor)s, 'the job ended' FROM moved",
-            {"job": job_id, "actor": actor},
-        )
-        await self._conn.execute(
-            "WITH moved AS (UPDATE signoff.effects SET status = 'in_doubt', retry_at = NULL"
-            " WHERE job_id = %(job)s AND NOT alone AND status = 'retry_wait' AND doubt_since IS NOT NULL RETURNING operation_id)"
-            " INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)"
-            " SELECT operation_id, 'retry_wait', 'in_doubt', %(actor)s, 'the job ended while it was in doubt' FROM moved",
-            {"job": job_id, "actor": actor},
-        )
+        await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
+        await self._conn.execute(DOUBT_UNSETTLED, {"job": job_id, "actor": actor})
 
     async def lapsed(self, limit: int) -> Sequence[Effect]:
         """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
+
 from signoff.domain.events import Event, NewEvent
 
 # The job's own number is taken from its row, whose lock also puts the events of one job in order.
@@ -15,7 +16,8 @@ APPEND = """
 WITH job AS (
     UPDATE signoff.jobs SET event_sequence = event_sequence + 1 WHERE id = %(job_id)s RETURNING event_sequence)
 INSERT INTO signoff.events (id, job_id, sequence, type, subject, actor, data)
-VALUES (%(id)s, %(job_id)s, coalesce((SELECT event_sequence FROM job), 0), %(type)s, %(subject)s, %(actor)s, %(data)s::json)
+VALUES (%(id)s, %(job_id)s, coalesce((SELECT event_sequence FROM job), 0), %(type)s, %(subject)s, %(actor)s,
+    %(data)s::json)
 """
 
 # Only what no running transaction can still precede: positions are given before the commit.

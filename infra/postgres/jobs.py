@@ -14,11 +14,13 @@ from psycopg.types.json import Json
 from signoff.domain.errors import LeaseLost
 from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
 
-COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence, tries,
-    ran_seconds, cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, result, error_code, error_message"""
+COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence,
+    tries, ran_seconds, cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, result, error_code,
+    error_message"""
 
 INSERT = """
-INSERT INTO signoff.jobs (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest)
+INSERT INTO signoff.jobs
+    (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id
 """
 

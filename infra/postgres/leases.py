@@ -77,7 +77,7 @@ async def claim(
     job_id: UUID | None = None,
     agent: str | None = None,
 ) -> Claim | None:
-    """Takes the lease of `job_id`, or of the agent's longest due job, with one guarded update; None if there is none."""
+    """Takes the lease of `job_id`, or of the agent's longest due job, with one guarded update."""
     parameters = {"worker": worker, "lease": lease, "max_tries": max_tries, "due": job_id, "agent": agent}
     row = await (await conn.execute(CLAIM if job_id else CLAIM_NEXT, parameters)).fetchone()
     return None if row is None else _claim_of(row)
@@ -112,7 +112,8 @@ async def agents_with_due_jobs(conn: AsyncConnection[DictRow]) -> list[str]:
 async def lapsed(conn: AsyncConnection[DictRow], limit: int) -> list[UUID]:
     """Jobs whose worker has not renewed its lease in time."""
     cursor = await conn.execute(
-        "SELECT id FROM signoff.jobs WHERE status = 'running' AND lease_until < clock_timestamp() ORDER BY lease_until LIMIT %s",
+        "SELECT id FROM signoff.jobs WHERE status = 'running' AND lease_until < clock_timestamp()"
+        " ORDER BY lease_until LIMIT %s",
         (limit,),
     )
     return [row["id"] for row in await cursor.fetchall()]

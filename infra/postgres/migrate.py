@@ -18,9 +18,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.rows import dict_row
-from signoff.domain.errors import SchemaOutdated, StoreUnavailable
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
+
+from signoff.domain.errors import SchemaOutdated, StoreUnavailable
 
 OLDEST_POSTGRES = 150000
 LOCK = 7405311862114  # any constant that nobody else in the database uses
@@ -50,7 +51,7 @@ async def require_current_schema(conn: psycopg.AsyncConnection[object]) -> None:
         row = await cursor.fetchone()
     except psycopg.errors.UndefinedTable:
         row = None
-    found = list(row.values())[0] if isinstance(row, dict) else (row[0] if isinstance(row, tuple) else None)
+    found = next(iter(row.values())) if isinstance(row, dict) else (row[0] if isinstance(row, tuple) else None)
     if found != head_revision():
         raise SchemaOutdated(
             f"the database is at schema {found or 'none'}, this version needs {head_revision()}: run `signoff migrate`"

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
+
 from signoff.domain.authority import Principal, PrincipalKind, Right
 from signoff.domain.errors import EndpointExists, EndpointNotFound, PrincipalExists, PrincipalNotFound, TokenNotFound
 
@@ -45,7 +46,9 @@ class PrincipalTable:
         if row is None:
             return None
         if row["stale"]:
-            await self._conn.execute("UPDATE signoff.tokens SET last_used_at = clock_timestamp() WHERE id = %s", (row["id"],))
+            await self._conn.execute(
+                "UPDATE signoff.tokens SET last_used_at = clock_timestamp() WHERE id = %s", (row["id"],)
+            )
         return principal_of(row)
 
     async def create(self, principal: Principal) -> None:
@@ -55,7 +58,8 @@ class PrincipalTable:
             PrincipalExists: it exists with another kind, other groups or other rights, or is revoked.
         """
         await self._conn.execute(
-            "INSERT INTO signoff.principals (name, kind, groups, rights) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            "INSERT INTO signoff.principals (name, kind, groups, rights) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
             (principal.name, principal.kind, sorted(principal.groups), sorted(principal.rights)),
         )
         if await self.get(principal.name) != principal:
@@ -64,7 +68,8 @@ class PrincipalTable:
     async def revoke(self, name: str) -> None:
         """Takes everything from a person or service at once; what it approved and did not leave yet won't."""
         cursor = await self._conn.execute(
-            "UPDATE signoff.principals SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE name = %s RETURNING name",
+            "UPDATE signoff.principals SET revoked_at = coalesce(revoked_at, clock_timestamp())"
+            " WHERE name = %s RETURNING name",
             (name,),
         )
         if await cursor.fetchone() is None:
@@ -117,10 +122,9 @@ class PrincipalTable:
 
     async def revoke_endpoint(self, name: str) -> None:
         cursor = await self._conn.execute(
-            "UPDATE signoff.endpoints SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE name = %s RETURNING name",
+            "UPDATE signoff.endpoints SET revoked_at = coalesce(revoked_at, clock_timestamp())"
+            " WHERE name = %s RETURNING name",
             (name,),
         )
         if await cursor.fetchone() is None:
             raise EndpointNotFound(f"there is no endpoint {name!r}")
-
-

@@ -19,7 +19,8 @@ from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewSta
 from signoff.infra.postgres.jobs import JobTable
 
 INSERT_REVIEW = """
-INSERT INTO signoff.reviews (id, job_id, thread_id, interrupt_id, checkpoint_id, status, policy_digest, reviewers, deadline_at)
+INSERT INTO signoff.reviews
+    (id, job_id, thread_id, interrupt_id, checkpoint_id, status, policy_digest, reviewers, deadline_at)
 VALUES (%s, %s, %s, %s, %s, 'pending', %s, %s, clock_timestamp() + make_interval(secs => %s))
 ON CONFLICT (thread_id, interrupt_id) DO NOTHING RETURNING deadline_at
 """
@@ -35,16 +36,17 @@ SELECT %(id)s, r.id, %(ordinal)s, 'open', %(operation_id)s, %(message_id)s, %(ca
 FROM signoff.reviews r WHERE r.id = %(review_id)s
 """
 
-ITEM_COLUMNS = """i.id, i.ordinal, i.status, i.operation_id, i.message_id, i.call_ordinal, i.edits, i.tool_call_id, i.tool,
-    i.args, i.unreadable_args, i.digest, i.description, i.rule, i.reason, i.allowed_decisions, i.reviewers, i.args_schema,
-    i.deadline_at, i.approval_valid_for_seconds"""
+ITEM_COLUMNS = """i.id, i.ordinal, i.status, i.operation_id, i.message_id, i.call_ordinal, i.edits, i.tool_call_id,
+    i.tool, i.args, i.unreadable_args, i.digest, i.description, i.rule, i.reason, i.allowed_decisions, i.reviewers,
+    i.args_schema, i.deadline_at, i.approval_valid_for_seconds"""
 
 DECISION_COLUMNS = """d.id AS decision_id, d.type AS decision_type, d.reviewer AS decision_reviewer,
     d.operation_id AS decision_operation_id, d.digest AS decision_digest, d.args AS decision_args,
     d.message AS decision_message, d.next_step AS decision_next_step, d.decided_at AS decision_decided_at"""
 
 SELECT = f"""
-SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, {ITEM_COLUMNS}, {DECISION_COLUMNS}
+SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, {ITEM_COLUMNS},
+    {DECISION_COLUMNS}
 FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id LEFT JOIN signoff.decisions d ON d.item_id = i.id
 """
 
@@ -131,7 +133,8 @@ class ReviewTable:
 
     async def close(self, review_id: UUID, status: ReviewStatus) -> bool:
         cursor = await self._conn.execute(
-            "UPDATE signoff.reviews SET status = %s, decided_at = clock_timestamp() WHERE id = %s AND status = 'pending'",
+            "UPDATE signoff.reviews SET status = %s, decided_at = clock_timestamp()"
+            " WHERE id = %s AND status = 'pending'",
             (status, review_id),
         )
         return cursor.rowcount == 1
