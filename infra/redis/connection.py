@@ -21,6 +21,7 @@ def connect(redis_url: str, timeout_seconds: float) -> Redis:
         socket_connect_timeout=timeout_seconds,
         socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
+        protocol=2,
     )
 
 

@@ -53,15 +53,10 @@ class InboundStream:
 
     async def reclaim(self) -> Entry | None:
         """One entry that its consumer has abandoned. One at a time: what kills its consumer takes no other with it."""
-        start: Any = "0-0"
+        start: bytes = b"0-0"
         with broker_errors():
             for _ in range(MOST_PAGES):
-                answer = await self._in_group(
-                    lambda start=start: self._client.xautoclaim(
-                        self.name, GROUP, self._consumer, ABANDONED_MS, start_id=start, count=1
-                    )
-                )
-                start, found = (answer[0], answer[1]) if answer else (b"0-0", [])
+                start, found = await self._abandoned_from(start)
                 if found:
                     return await self._counted(*found[0])
                 if start == b"0-0":
@@ -99,6 +94,15 @@ class InboundStream:
             )
             if not mine:
                 await self._client.xgroup_delconsumer(self.name, GROUP, self._consumer)
+
+    async def _abandoned_from(self, start: bytes) -> tuple[bytes, list[tuple[bytes, Fields]]]:
+        """(where to look on, what was claimed): one call looks at a few pending entries only."""
+        answer = await self._in_group(
+            lambda: self._client.xautoclaim(
+                self.name, GROUP, self._consumer, ABANDONED_MS, start_id=start.decode(), count=1
+            )
+        )
+        return (answer[0], answer[1]) if answer else (b"0-0", [])
 
     async def _counted(self, entry_id: bytes, fields: Fields) -> Entry | None:
         pending = await self._client.xpending_range(self.name, GROUP, min=entry_id, max=entry_id, count=1)
