@@ -1,0 +1,25 @@
+"""`signoff migrate`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from signoff.infra.cli.acting import check_reachable, database_address, load_settings
+from signoff.infra.cli.apps import one_command
+from signoff.infra.postgres.migrate import head_revision, migrate
+
+app = one_command()
+
+
+@app.command("migrate")
+def migrate_() -> None:
+    """Bring the database to this version's schema. Safe to run at any time, and from many places at once."""
+    asyncio.run(_migrate(database_address(load_settings())))
+    typer.echo(f"the database is at schema {head_revision()}")
+
+
+async def _migrate(database_url: str) -> None:
+    await check_reachable(database_url)
+    await migrate(database_url)

@@ -1,0 +1,109 @@
+"""Reviews for people to read and decide."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from signoff.domain.deciding import Decided
+from signoff.infra.cli.output import as_json_text, more, print_facts, print_line, print_table
+
+View = Mapping[str, Any]
+
+
+def print_reviews(page: View) -> None:
+    columns = ("review", "status", "agent", "calls", "reviewers", "deadline", "created")
+    print_table(columns, [_row(review) for review in page["reviews"]])
+    more(page)
+
+
+def print_review(review: View) -> None:
+    """Each call with its arguments as they would run, and, while it is open, the commands that decide it."""
+    print_facts(
+        {
+            "review": review["review_id"],
+            "status": review["status"],
+            "agent": review["agent"],
+            "job": review["job_id"],
+            "thread": review["thread_id"],
+            "asked by": review["submitted_by"],
+            "created": review["created_at"],
+            "deadline": review["deadline_at"],
+            "decided": review["decided_at"],
+            "resumed": review["resumed_at"],
+        }
+    )
+    for number, item in enumerate(review["items"], start=1):
+        print_line(f"\n{number}. {item['tool']}")
+        _print_item(item)
+    _print_commands(review)
+
+
+def print_decided(decided: Decided) -> None:
+    print_line(f"review {decided.review_id}: {decided.status}" + (", as before" if decided.repeated else ""))
+    for decision in decided.decisions:
+        print_line(f"  item {decision.item_id}: {decision.type} by {decision.reviewer}")
+    if decided.status != "pending":
+        print_line(f"job {decided.job_id} goes on")
+
+
+def _row(review: View) -> tuple[object, ...]:
+    items = review["items"]
+    calls = ", ".join(item["tool"] for item in items)
+    reviewers = ", ".join(sorted({group for item in items for group in item["reviewers"]}))
+    head = (review["review_id"], review["status"], review["agent"])
+    return (*head, calls, reviewers, review["deadline_at"], review["created_at"])
+
+
+def _print_item(item: View) -> None:
+    readable = item["args"] is not None
+    print_facts(
+        {
+            "item": item["item_id"],
+            "call id": item["tool_call_id"],
+            "status": item["status"],
+            "asked": item["description"],
+            "because": item["reason"],
+            "reviewers": ", ".join(item["reviewers"]),
+            "allowed": ", ".join(item["allowed_decisions"]),
+            "arguments": as_json_text(item["args"]) if readable else None,
+            "unreadable arguments": None if readable else item["unreadable_args"],
+            "decision": _decision(item["decision"]),
+        },
+        indent="   ",
+    )
+
+
+def _decision(decision: View | None) -> str | None:
+    if decision is None:
+        return None
+    words = f"{decision['type']} by {decision['reviewer']} at {decision['decided_at']}"
+    if decision["type"] == "edit":
+        words += f", to {as_json_text(decision['args'])}"
+    message = f": {decision['message']}" if decision["message"] else ""
+    return f"{words}{message}" + (f" (then {decision['then']})" if decision["then"] else "")
+
+
+def _print_commands(review: View) -> None:
+    opened = [item for item in review["items"] if item["status"] == "open"]
+    if review["status"] != "pending" or not opened:
+        return
+    print_line("\nTo decide" + (", each item alone, or all of them without --item:" if len(opened) > 1 else ":"))
+    for item in opened:
+        named = ["--item", item["item_id"]] if len(review["items"]) > 1 else []
+        for option in _options(item):
+            print_line("  " + shlex.join(["signoff", "reviews", "decide", review["review_id"], *named, *option]))
+
+
+def _options(item: View) -> list[list[str]]:
+    # Letters beyond ASCII as JSON escapes: a command that is copied must be what is seen.
+    args = json.dumps(item["args"])
+    ways = {
+        "approve": ["--approve"],
+        "edit": ["--edit", args],
+        "reject": ["--reject", "why not"],
+        "respond": ["--respond", "the answer"],
+    }
+    return [ways[word] for word in item["allowed_decisions"] if word in ways]

@@ -1,0 +1,104 @@
+"""`signoff reviews`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from signoff.domain.authority import Principal
+from signoff.domain.deciding import Decided, decide_review
+from signoff.domain.decisions import NextStep, parse_answers
+from signoff.domain.reviews import ReviewStatus
+from signoff.infra.cli.acting import DOOR, TokenFile, act
+from signoff.infra.cli.apps import command_group
+from signoff.infra.cli.deciding import Wish, wire_form
+from signoff.infra.cli.output import JsonFlag, print_json
+from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
+from signoff.infra.cli.review_screen import print_decided, print_review, print_reviews
+from signoff.infra.postgres.views import Page
+from signoff.infra.postgres.views_reviews import decided_view, list_reviews, show_review
+from signoff.infra.services import Services
+
+app = command_group("List, show and decide reviews.")
+
+ReviewId = Annotated[UUID, typer.Argument(metavar="REVIEW", help="The review's id")]
+
+
+@app.command("list")
+def list_(
+    status: Annotated[ReviewStatus | None, typer.Option(help="Only reviews in this state")] = None,
+    limit: Limit = DEFAULT_ROWS,
+    cursor: Cursor = None,
+    token_file: TokenFile = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the reviews that you may see, newest first."""
+
+    async def work(services: Services, who: Principal) -> dict[str, Any]:
+        async with services.store.connection() as conn:
+            return await list_reviews(conn, status, who, Page(limit, cursor))
+
+    page = act(work, token_file)
+    print_json(page) if json else print_reviews(page)
+
+
+@app.command()
+def show(review: ReviewId, token_file: TokenFile = None, json: JsonFlag = False) -> None:
+    """Show the calls of a review, what may be answered, and the commands that answer."""
+
+    async def work(services: Services, who: Principal) -> dict[str, Any]:
+        async with services.store.connection() as conn:
+            return await show_review(conn, review, who)
+
+    view = act(work, token_file)
+    print_json(view) if json else print_review(view)
+
+
+@app.command()
+def decide(
+    review: ReviewId,
+    approve: Annotated[bool, typer.Option("--approve", help="Let the call run as it is")] = False,
+    reject: Annotated[
+        str | None, typer.Option(metavar="MESSAGE", help='Refuse it; the agent is told why ("" to give no reason)')
+    ] = None,
+    then: Annotated[
+        NextStep | None,
+        typer.Option(help="With --reject: what the agent may do now. Default: revise with a message, else stop"),
+    ] = None,
+    respond: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Answer in the tool's place; the tool does not run")
+    ] = None,
+    edit: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Let it run with these arguments, a whole JSON object")
+    ] = None,
+    item: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only this item, by its id or tool call id; default: all open ones")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Decisions as the HTTP API takes them, {"decisions": […]}; - reads stdin'),
+    ] = None,
+    token_file: TokenFile = None,
+    json: JsonFlag = False,
+) -> None:
+    """Decide items of a review with one of --approve, --reject, --respond, --edit or --file: all of them, or none.
+
+    It takes the token of a person who is one of the reviewers.
+    """
+    wish = Wish(approve, reject, respond, edit, file, then, item)
+    wish.check()
+
+    async def work(services: Services, who: Principal) -> Decided:
+        async with services.store.connection() as conn:
+            view = await show_review(conn, review, who)
+        answers = parse_answers(wire_form(wish, view["items"]))
+        environment = services.settings.environment
+        return await decide_review(
+            services.store, services.hints, review, answers, who, door=DOOR, environment=environment
+        )
+
+    decided = act(work, token_file)
+    print_json(decided_view(decided)) if json else print_decided(decided)

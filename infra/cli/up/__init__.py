@@ -1,0 +1,1 @@
+"""`signoff up`: everything on one machine."""
