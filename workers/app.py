@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 from typing import Any
 
@@ -50,6 +51,9 @@ def run_worker(settings: Settings, addresses: Addresses, faults: Faults | None =
     queues = ",".join([INTAKE_QUEUE, *(agent_queue(name) for name in agents)])
     pool = {"prefork": "prefork", "threads": "threads"}[settings.worker_pool]
     arguments = ["worker", "--pool", pool, "--concurrency", str(settings.worker_concurrency), "--queues", queues]
+    # Their lines carry the arguments of every task: ids of hints, but whole bodies of intake tasks.
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", settings.log_level]
     try:
         app.worker_main([*arguments, *quiet])

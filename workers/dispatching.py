@@ -8,21 +8,37 @@ import signal
 from signoff.infra.addresses import Addresses
 from signoff.infra.bootstrap import open_services
 from signoff.infra.hints import CeleryHints
+from signoff.infra.redis.intake import TakeDecisions, TakeJobs
+from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
 from signoff.workers.dispatcher import recovery, run_activities
-from signoff.workers.streaming import stream_activities
 
 
-async def run_dispatcher(settings: Settings, addresses: Addresses) -> None:
-    """Runs until SIGTERM or Ctrl-C."""
-    stopping = asyncio.Event()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(sign, stopping.set)
-    hints = CeleryHints(addresses.redis_url, settings.publish_timeout_seconds)
+async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asyncio.Event | None = None) -> None:
+    """Runs until SIGTERM or Ctrl-C, or until `stopping` is set by the caller."""
+    stop = stopping or _stopped_by_signal()
+    redis_url = addresses.redis_url
+    hints = CeleryHints(redis_url, settings.publish_timeout_seconds)
     try:
         async with open_services(settings, addresses, hints=hints) as services:
-            async with stream_activities(services, addresses.redis_url) as streams:
-                activities = [*recovery(services.store, hints, settings), *streams]
-                await run_activities(activities, settings.dispatch_interval_seconds, stopping)
+            store = services.store
+            streams = [
+                PublishEvents(store, redis_url, settings),
+                TakeJobs(store, hints, redis_url, settings),
+                TakeDecisions(store, hints, redis_url, settings),
+            ]
+            try:
+                activities = [*recovery(store, hints, settings), *streams, ForgetOldEvents(store, settings)]
+                await run_activities(activities, settings.dispatch_interval_seconds, stop)
+            finally:
+                for stream in streams:
+                    await stream.close()
     finally:
         await asyncio.to_thread(hints.close)
+
+
+def _stopped_by_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, stop.set)
+    return stop
