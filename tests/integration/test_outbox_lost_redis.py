@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from signoff.domain.errors import BrokerUnavailable
 from signoff.infra.embedded import EmbeddedValkey
 from signoff.infra.postgres.outbox import Outbox
 from signoff.infra.redis.event_stream import MARKER, STREAM, EventStream
 from signoff.infra.redis.publishing import PublishEvents
-from tests.support.streams import World, drained, open_world
+from tests.support.streams import World, drained, open_world, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +96,7 @@ async def test_after_a_restart_of_redis_nothing_is_missing(database_url: str, ke
             await drained(publisher)
             server.restart(keep_data=keep_data)
 
-            await _drained_despite_errors(publisher)
+            await settled(publisher)
 
             assert set(await world.sent_subjects()) == {"one", "two"}
             await publisher.close()
@@ -117,7 +116,7 @@ async def test_a_redis_that_comes_back_without_its_last_seconds_gets_them_again(
             await world.redis.connection_pool.disconnect()
             await world.redis.restore(STREAM, 0, stream)
             await world.redis.restore(MARKER, 0, marker)
-            await _drained_despite_errors(publisher)
+            await settled(publisher)
 
             assert set(await world.sent_subjects()) == {"before", "after"}
             await publisher.close()
@@ -216,14 +215,3 @@ async def test_many_events_are_taken_back_in_small_transactions(
     await drained(publisher)
 
     assert await world.sent_subjects() == names
-
-
-async def _drained_despite_errors(publisher: PublishEvents) -> None:
-    """A connection that the restart has closed fails once."""
-    for _ in range(10):
-        try:
-            if not await publisher.step():
-                return
-        except BrokerUnavailable:
-            continue
-    raise AssertionError("the publisher did not recover")

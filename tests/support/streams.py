@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
 
+from signoff.domain.errors import BrokerUnavailable
 from signoff.domain.events import EventType, NewEvent
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
@@ -128,3 +129,16 @@ async def drained(activity: Activity, most: int = 50) -> None:
         if not await activity.step():
             return
     raise AssertionError(f"{type(activity).__name__} is not done after {most} steps")
+
+
+async def settled(activity: Activity, most: int = 10) -> None:
+    """The same after a restart of Redis: a connection that it has closed may fail once, and groups are made anew."""
+    quiet = 0
+    for _ in range(most):
+        try:
+            quiet = 0 if await activity.step() else quiet + 1
+        except BrokerUnavailable:
+            quiet = 0
+        if quiet == 2:
+            return
+    raise AssertionError(f"{type(activity).__name__} has not settled after {most} steps")
