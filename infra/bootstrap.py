@@ -22,7 +22,7 @@ from signoff.infra.settings import Settings
 
 __all__ = ["Services", "make_api", "open_services"]
 
-OPEN_SECONDS = 10.0
+OPEN_SECONDS = 5.0
 
 
 @asynccontextmanager

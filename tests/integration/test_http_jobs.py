@@ -127,6 +127,19 @@ async def test_cancel_and_retry(api: Api) -> None:
     assert code(await api.post("olga", f"/v1/jobs/{uuid4()}/retry")) == (404, "job_not_found")
 
 
+async def test_two_retries_on_one_thread_at_once_start_one_job(api: Api) -> None:
+    for _ in range(5):
+        first = await submitted(api.store)
+        second = await submitted(api.store, thread_id=first.thread_id)
+        await world.ended(api.store, first.id, well=False)
+        await world.ended(api.store, second.id, well=False)
+        paths = [f"/v1/jobs/{job.id}/retry" for job in (first, second)]
+        answers = await asyncio.gather(*(api.post("olga", path) for path in paths))
+        outcomes = sorted((answer.status_code, answer.json().get("status")) for answer in answers)
+        assert outcomes[0] == (200, "queued")
+        assert outcomes[1] in [(200, "waiting"), (409, 409)]
+
+
 async def test_lists_are_filtered_and_paged(api: Api) -> None:
     jobs = [str((await submitted(api.store, labels={"n": str(n)})).id) for n in range(5)]
     pending = await parked(api.store)

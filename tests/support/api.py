@@ -39,7 +39,7 @@ class Api:
 
     async def get(self, name: str | None, path: str, **parameters: Any) -> httpx.Response:
         async with self.client(name) as client:
-            return await client.get(path, params=parameters)
+            return await client.get(path, params=parameters or None)  # {} would take a query off the path
 
     async def post(self, name: str | None, path: str, body: Any = None, **headers: str) -> httpx.Response:
         named = {key.replace("_", "-"): value for key, value in headers.items()}
