@@ -200,7 +200,7 @@ async def test_json_by_its_other_names(api: Api, kind: str) -> None:
 async def test_bad_tokens(api: Api, header: str) -> None:
     async with api.client(None) as client:
         for path in ("/v1/jobs", "/v1/reviews", "/v1/effects", "/v1/events"):
-            refused = await client.get(path, headers={"authorization": header.encode("latin-1")})
+            refused = await client.get(path, headers=[(b"authorization", header.encode("latin-1"))])
             assert code(refused) == (401, "token_invalid")
             assert refused.headers["www-authenticate"].startswith("Bearer")
 

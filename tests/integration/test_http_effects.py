@@ -12,8 +12,7 @@ from signoff.domain.deciding import decide_review
 from signoff.domain.decisions import parse_answers
 from signoff.domain.effects import Outcome, Step
 from signoff.infra.hints import NoHints
-from tests.support.api import Api, dump, open_api
-from tests.support.eventually import eventually
+from tests.support.api import Api, dump, open_api, until
 from tests.support.parked import FAILED, IN_DOUBT, REVIEWER, Parked, parked, tried
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +157,7 @@ async def test_events_are_read_from_a_cursor_by_operators(api: Api) -> None:
         events: list[dict[str, Any]] = (await api.get("olga", "/v1/events")).json()["events"]
         return events if len(events) == 3 else None
 
-    events = await eventually(all_three)
+    events = await until(all_three)
     assert [event["type"].split(".")[1:3] for event in events] == [
         ["job", "accepted"],
         ["review", "requested"],

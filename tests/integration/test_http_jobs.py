@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from signoff.domain.running import finish
 from tests.support import parked as world
-from tests.support.api import Api, open_api
-from tests.support.eventually import eventually
+from tests.support.api import Api, open_api, until
 from tests.support.parked import AGENT, PRODUCER, parked, submitted
 
 pytestmark = pytest.mark.anyio
@@ -81,10 +81,10 @@ async def test_waiting_ends_with_the_time(api: Api) -> None:
 
 async def test_waiting_ends_with_the_review_and_with_the_result(api: Api) -> None:
     waiting = asyncio.create_task(api.post("shop", "/v1/jobs", JOB, Idempotency_Key="k", Prefer="wait=30"))
-    job_id = await eventually(lambda: _first_job(api))
+    job_id = await until(lambda: _first_job(api))
     job = await world.claimed(api.store, job_id)
     async with api.store.begin() as tx:
-        await world.finish(tx, job, {"answer": "Done."})
+        await finish(tx, job, {"answer": "Done."})
     answer = (await asyncio.wait_for(waiting, 10)).json()
     assert (answer["status"], answer["result"]) == ("succeeded", {"answer": "Done."})
     pending = await parked(api.store, idempotency_key="p")
@@ -100,7 +100,7 @@ async def _first_job(api: Api) -> UUID | None:
 async def test_waiting_holds_no_connection(database_url: str) -> None:
     async with open_api(database_url, pool_size=1) as api:
         waits = [asyncio.create_task(api.post("shop", "/v1/jobs", JOB, Prefer="wait=30")) for _ in range(10)]
-        await eventually(lambda: _count(api, 10))
+        await until(lambda: _count(api, 10))
         for _ in range(5):
             assert (await api.get("shop", "/v1/jobs")).status_code == 200
         api.app.state.stopping.set()

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -25,9 +26,8 @@ from signoff.infra.bootstrap import open_services
 from signoff.infra.embedded import EmbeddedPostgres
 from signoff.infra.hints import CeleryHints, NoHints
 from signoff.infra.settings import Settings
-from tests.support.api import Api, hand_out_tokens, open_store
+from tests.support.api import Api, hand_out_tokens, open_store, until
 from tests.support.databases import ConfiguredServer, fresh_database
-from tests.support.eventually import eventually
 from tests.support.parked import AGENT
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,7 @@ async def server(database_url: str, redis_url: str) -> AsyncIterator[Process]:
     )
     server = Process(process, f"http://127.0.0.1:{port}", tokens)
     try:
-        await eventually(lambda: _is_ready(server), within_seconds=30)
+        await until(lambda: _is_ready(server), within_seconds=30)
         yield server
     finally:
         if process.returncode is None:
@@ -107,7 +107,7 @@ async def test_it_serves_and_stops_at_once_though_requests_wait(server: Process)
     async with server.client("shop") as client:
         assert (await client.post("/v1/jobs", json=job)).status_code == 201
         waiting = asyncio.create_task(client.post("/v1/jobs", json=job, headers={"Prefer": "wait=60"}, timeout=60))
-        await eventually(lambda: _count(server, 2))
+        await until(lambda: _count(server, 2))
         started = time.monotonic()
         code, log = await server.stop()
         answer = await waiting
@@ -141,7 +141,7 @@ async def test_a_hint_reaches_the_broker(server: Process, redis_url: str) -> Non
     async with server.client("shop") as client:
         job_id = (await client.post("/v1/jobs", json={"agent": AGENT, "input": "x"})).json()["job_id"]
     async with Redis.from_url(redis_url) as redis:
-        raw = await eventually(lambda: redis.lindex(f"signoff.agent.{AGENT}", 0))
+        raw: Any = await until(lambda: redis.lindex(f"signoff.agent.{AGENT}", 0))
     assert job_id in base64.b64decode(json.loads(raw)["body"]).decode()
 
 

@@ -61,7 +61,7 @@ async def conn(store: PostgresStore) -> AsyncIterator[AsyncConnection[DictRow]]:
     await parked(store)
     async with store.connection() as conn:
         for statement in COPIES.format(many=MANY).split(";\n"):
-            await conn.execute(statement)  # type: ignore[arg-type]
+            await conn.execute(statement)
         yield conn
 
 
@@ -74,7 +74,7 @@ async def plan(conn: AsyncConnection[DictRow], view: Any) -> str:
         seen.append((sql, parameters))
         return await execute(sql, parameters, **more)
 
-    conn.execute = noted  # type: ignore[method-assign]
+    conn.execute = noted  # type: ignore[method-assign, assignment]
     try:
         await view()
     finally:

@@ -29,17 +29,19 @@ class Door:
         self.secret = secret
 
     async def send(
-        self, body: bytes, *, id_: str | None = None, at: datetime | None = None, name: str = "bot", **headers: str
+        self, body: bytes, *, id_: str | None = None, at: datetime | None = None, name: str = "bot", **replaced: str
     ) -> httpx.Response:
+        """`replaced` are the webhook headers to send in place of the true ones, without their prefix."""
         id_, at = id_ or f"msg_{uuid4()}", at or datetime.now(UTC)
-        signed = {
-            "content-type": "application/json",
-            "webhook-id": id_,
-            "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": Webhook(self.secret).sign(id_, at, body.decode()),
+        headers = {
+            "id": id_,
+            "timestamp": str(int(at.timestamp())),
+            "signature": Webhook(self.secret).sign(id_, at, body.decode()),
+            **replaced,
         }
+        sent = {"content-type": "application/json", **{f"webhook-{key}": value for key, value in headers.items()}}
         async with self.api.client(None) as client:
-            return await client.post(f"/v1/webhooks/{name}/decisions", content=body, headers={**signed, **headers})
+            return await client.post(f"/v1/webhooks/{name}/decisions", content=body, headers=sent)
 
 
 @pytest.fixture
@@ -108,12 +110,12 @@ async def test_a_forged_stale_or_changed_request_is_refused(door: Door, database
     refusals = [
         await door.send(body, at=datetime.now(UTC) - timedelta(minutes=6)),
         await door.send(body, at=datetime.now(UTC) + timedelta(minutes=6)),
-        await door.send(body, **{"webhook-id": "msg_other"}),
-        await door.send(body, **{"webhook-id": ""}),
-        await door.send(body, **{"webhook-timestamp": "soon"}),
-        await door.send(body, **{"webhook-signature": "v1"}),
-        await door.send(body, **{"webhook-signature": "v1,not base64"}),
-        await door.send(body, **{"webhook-signature": Webhook(new_secret()).sign("m", datetime.now(UTC), "")}),
+        await door.send(body, id="msg_other"),
+        await door.send(body, id=""),
+        await door.send(body, timestamp="soon"),
+        await door.send(body, signature="v1"),
+        await door.send(body, signature="v1,not base64"),
+        await door.send(body, signature=Webhook(new_secret()).sign("m", datetime.now(UTC), "")),
     ]
     assert {code(refused) for refused in refusals} == {(401, "signature_invalid")}
     assert all("www-authenticate" in refused.headers for refused in refusals)
@@ -126,7 +128,7 @@ async def test_the_signature_is_over_the_raw_bytes(door: Door) -> None:
     id_, at = "msg_1", datetime.now(UTC)
     same_meaning = json.dumps(json.loads(body), indent=1).encode()
     signature = Webhook(door.secret).sign(id_, at, body.decode())
-    refused = await door.send(same_meaning, id_=id_, at=at, **{"webhook-signature": signature})
+    refused = await door.send(same_meaning, id_=id_, at=at, signature=signature)
     assert code(refused) == (401, "signature_invalid")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import httpx
@@ -16,7 +16,10 @@ from signoff.infra.bootstrap import Services, make_api, open_services
 from signoff.infra.hints import NoHints
 from signoff.infra.settings import Settings
 from signoff.infra.tokens import new_token
+from tests.support.eventually import eventually
 from tests.support.parked import EVERYBODY, people
+
+T = TypeVar("T")
 
 BASE = "http://signoff.test"
 
@@ -72,6 +75,11 @@ async def hand_out_tokens(services: Services) -> dict[str, str]:
             tokens[who.name], hashed = new_token()
             await tx.principals.add_token(uuid4(), who.name, hashed)
     return tokens
+
+
+async def until(fn: Callable[[], Awaitable[T | None]], *, within_seconds: float = 10.0) -> T:
+    """`eventually` for coroutine functions: their first true answer."""
+    return cast(T, await eventually(cast(Callable[[], Any], fn), within_seconds=within_seconds))
 
 
 def dump(database_url: str) -> dict[str, list[str]]:
