@@ -10,7 +10,7 @@ import pytest
 
 from signoff.infra.postgres.pool import Pool
 from tests.support.saver_graphs import GRAPHS
-from tests.support.saver_worlds import OurWorld, StockWorld, answer_again, converse, fork
+from tests.support.saver_worlds import OurWorld, StockWorld, answer_again, begin, converse, fork, revise
 from tests.support.savers import add_thread, open_pool
 
 pytestmark = pytest.mark.anyio
@@ -73,4 +73,18 @@ async def test_other_answers_to_an_older_park_go_the_same_way(pool: Pool, name: 
     ):
         await converse(world, [turn, turn])
         results.append([await answer_again(world, point) for point in world.parked_at[:2]])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", ["plain", "subgraph_node", "subgraph_with_memory", "parallel", "delta"])
+async def test_a_state_that_is_revised_goes_the_same_way(pool: Pool, name: str) -> None:
+    build, turn = GRAPHS[name]
+    graph = build()
+    results = []
+    for world in (
+        StockWorld(pool, f"s{uuid4().hex[:8]}", graph),
+        OurWorld(pool, await add_thread(pool), graph, lambda: False),
+    ):
+        await converse(world, [turn])
+        results.append([*await begin(world, turn), *await revise(world)])
     assert results[0] == results[1]

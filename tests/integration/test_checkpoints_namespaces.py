@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.pool import Pool
@@ -75,6 +76,22 @@ async def test_a_call_that_was_parked_in_stays_when_it_is_over(pool: Pool, threa
     assert await litter(pool, thread_id) == []
 
 
+async def test_a_call_of_an_older_park_goes_with_the_branch_that_resumed_it(pool: Pool, thread_id: str) -> None:
+    saver = await saver_of(pool, thread_id)
+    older = await put(saver, thread_id, {"a": [1]}, id="1")
+    await flush(saver, pool, parked=True)
+    await put(saver, thread_id, {"a": [2]}, after=older, id="2")
+    await flush(saver, pool, parked=True)
+    saver = await saver_of(pool, thread_id)
+    await put(saver, thread_id, {"a": [3]}, ns="sub:t", parents={"": "1"}, id="3")
+    await flush(saver, pool)
+    await put(saver, thread_id, {"a": [3]}, after=older, id="4")
+    await flush(saver, pool)
+    assert await _checkpoints(pool, thread_id) == [("", "1"), ("", "2"), ("", "4")]
+    assert (head := await load_head(pool, thread_id)) is not None
+    assert head.subgraph_heads == {}
+
+
 @pytest.mark.parametrize("same_run", [True, False])
 async def test_what_a_fork_needs_of_lasting_state_goes_with_the_root(
     pool: Pool, thread_id: str, same_run: bool
@@ -133,18 +150,49 @@ async def test_a_read_beside_a_flush_finds_what_the_flush_leaves(pool: Pool, thr
     assert await litter(pool, thread_id) == []
 
 
+async def test_writes_wait_for_their_checkpoint(pool: Pool, thread_id: str) -> None:
+    """LangGraph puts both in the background, and promises no order."""
+    saver = await saver_of(pool, thread_id)
+    await put(saver, thread_id, {"a": [1]}, id="1")
+    place: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": "2"}}
+    await saver.aput_writes(place, [("a", [2])], "task")
+    await flush(saver, pool)
+    await put(saver, thread_id, {"a": [2]}, after=_newest(thread_id) | {"configurable": {"checkpoint_id": "1"}}, id="2")
+    await flush(saver, pool)
+    found = await (await saver_of(pool, thread_id)).aget_tuple(place)
+    assert found is not None
+    assert found.pending_writes == [("task", "a", [2])]
+
+
+async def test_copies_with_another_serializer_share_what_is_held(pool: Pool, thread_id: str) -> None:
+    saver = await saver_of(pool, thread_id)
+    saver.serde = JsonPlusSerializer(allowed_msgpack_modules=None)
+    copy = saver.with_allowlist({("some.module", "Type")})
+    assert isinstance(copy, RunSaver)
+    assert copy is not saver
+    await put(copy, thread_id, {"a": [1]})
+    await flush(saver, pool)
+    assert await copy.aget_tuple(_newest(thread_id)) is not None
+    with pytest.raises(ZeroDivisionError):
+        async with copy.flushing():
+            _ = 1 // 0
+    assert saver.dead
+
+
 async def test_memory_holds_no_more_than_the_newest_values(pool: Pool, thread_id: str) -> None:
     saver = await saver_of(pool, thread_id)
     place: Any = None
+    late: Any = None
     for number in range(5):
         place = await put(saver, thread_id, {"a": [number]}, after=place)
         await saver.aput_writes(place, [("a", [number])], "task")
-        await put(
-            saver, thread_id, {"a": [1]}, ns=f"sub:{number}", parents={"": place["configurable"]["checkpoint_id"]}
-        )
+        started_from = {"": place["configurable"]["checkpoint_id"]}
+        late = await put(saver, thread_id, {"a": [1]}, ns=f"sub:{number}", parents=started_from)
         if number % 2:
             await flush(saver, pool)
     place = await put(saver, thread_id, {"a": [6]}, after=place)
+    await flush(saver, pool)
+    await saver.aput_writes(late, [("a", ["late"])], "late")
     await flush(saver, pool)
     buffer = saver._buffer
     assert not buffer.writes

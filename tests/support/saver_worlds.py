@@ -136,6 +136,14 @@ async def answer(world: World, state: StateSnapshot, *, one_at_a_time: bool) -> 
     return await world.graph.ainvoke(resume, world.config(__pregel_strict_resume=True), durability="sync")
 
 
+async def begin(world: World, turn: Any) -> list[View]:
+    """Runs a turn to its first stop."""
+    job_id = uuid4()
+    await world.begin(job_id)
+    await world.graph.ainvoke(turn, world.config(job_id=str(job_id)), durability="sync")
+    return [await stop(world, job_id)]
+
+
 async def converse(world: World, turns: list[Any], *, one_at_a_time: bool = False) -> list[View]:
     """Runs the turns to their ends, starting anew from the last commit after each kill. The views at every stop."""
     seen: list[View] = []
@@ -166,6 +174,23 @@ async def answer_again(world: World, checkpoint_id: str) -> list[View]:
     seen.append(await stop(world, job_id))
     await _run_on(world, job_id, False, seen)
     return seen
+
+
+async def revise(world: World) -> list[View]:
+    """Changes the state of a parked run, and of the subgraph that it waits in, and runs on to the end."""
+    job_id, seen = uuid4(), list[View]()
+    for place in await _places(world):
+        await world.begin(job_id)
+        await world.graph.aupdate_state(place, {"log": ["revised"]})
+        seen.append(await stop(world, job_id))
+    await _run_on(world, job_id, False, seen)
+    return seen
+
+
+async def _places(world: World) -> list[Any]:
+    state = await world.graph.aget_state(world.config())
+    inner = [task.state for task in state.tasks if isinstance(task.state, dict)]
+    return [*inner, world.config()]
 
 
 async def _one_job(world: World, turn: Any, job_id: UUID, one_at_a_time: bool, seen: list[View]) -> None:
