@@ -22,7 +22,7 @@ MOST_CLOCK_SECONDS = 2.0
 PATIENCE_SECONDS = 30
 
 INVALID_INDEXES = """
-SELECT i.indexrelid::regclass::text AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+SELECT n.nspname || '.' || c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('signoff', 'langgraph') AND NOT i.indisvalid
 """
 STALE_LEASES = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from signoff.infra.cli.output import as_json_text, more, print_facts, print_line, print_table
+from signoff.infra.cli.output import as_json_text, moment, more, print_facts, print_line, print_table
 
 View = Mapping[str, Any]
 
@@ -28,8 +28,8 @@ def print_effect(effect: View) -> None:
             "arguments": as_json_text(effect["args"]),
             "generation": effect["generation"] or None,
             "reference": effect["provider_reference"],
-            "in doubt since": effect["doubt_since"],
-            "next try": effect["retry_at"],
+            "in doubt since": moment(effect["doubt_since"]),
+            "next try": moment(effect["retry_at"]),
             "error": _error(effect),
             "result": None if effect["result"] is None else _content(effect["result"]),
         }
@@ -41,14 +41,15 @@ def print_effect(effect: View) -> None:
 
 
 def _row(effect: View) -> tuple[object, ...]:
-    names = ("operation_id", "status", "tool", "attempts", "job_id", "created_at", "doubt_since")
-    return (*(effect[name] for name in names), effect["error"] and effect["error"]["code"])
+    names = ("operation_id", "status", "tool", "attempts", "job_id")
+    times = (moment(effect["created_at"]), moment(effect["doubt_since"]))
+    return (*(effect[name] for name in names), *times, effect["error"] and effect["error"]["code"])
 
 
 def _authority(authority: View) -> str:
     if authority["decision_id"] is None:
         return f"by the rule {authority['rule']!r} of policy {authority['policy_digest'][:12]}"
-    return f"by {authority['reviewer']} at {authority['decided_at']}, decision {authority['decision_id']}"
+    return f"by {authority['reviewer']} at {moment(authority['decided_at'])}, decision {authority['decision_id']}"
 
 
 def _error(effect: View) -> str | None:
@@ -68,17 +69,17 @@ def _print_part(title: str, rows: list[View], line: Any) -> None:
 
 
 def _attempt(row: View) -> str:
-    ended = f"{row['ended_at']}  {row['outcome']}" if row["ended_at"] else "no outcome"
-    return f"{row['number']}. {row['dispatched_at']} to {ended}  by {row['worker']}{_tail(row['message'])}"
+    ended = f"{moment(row['ended_at'])}  {row['outcome']}" if row["ended_at"] else "no outcome"
+    return f"{row['number']}. {moment(row['dispatched_at'])} to {ended}  by {row['worker']}{_tail(row['message'])}"
 
 
 def _transition(row: View) -> str:
     reference = f" [{row['reference']}]" if row["reference"] else ""
-    return f"{row['at']}  {row['from']} to {row['to']}  by {row['actor']}{reference}{_tail(row['reason'])}"
+    return f"{moment(row['at'])}  {row['from']} to {row['to']}  by {row['actor']}{reference}{_tail(row['reason'])}"
 
 
 def _evidence(row: View) -> str:
-    return f"{row['at']}  {row['outcome']}  by {row['worker']}{_tail(row['message'])}"
+    return f"{moment(row['at'])}  {row['outcome']}  by {row['worker']}{_tail(row['message'])}"
 
 
 def _tail(text: str | None) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from signoff.infra.cli.acting import administer
 from signoff.infra.cli.apps import command_group
-from signoff.infra.cli.output import JsonFlag, note, print_json, print_line, print_table
+from signoff.infra.cli.output import JsonFlag, moment, note, print_json, print_line, print_table
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.views import iso
 from signoff.infra.services import Services
@@ -64,7 +64,8 @@ def list_(json: JsonFlag = False) -> None:
     if json:
         print_json({"endpoints": endpoints})
         return
-    print_table(("name", "created", "revoked"), [tuple(endpoint.values()) for endpoint in endpoints])
+    rows = [(found["name"], moment(found["created_at"]), moment(found["revoked_at"])) for found in endpoints]
+    print_table(("name", "created", "revoked"), rows)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from signoff.infra.cli.output import as_json_text, more, print_facts, print_line, print_table
+from signoff.infra.cli.output import as_json_text, moment, more, print_facts, print_line, print_table
 
 
 def print_jobs(page: Mapping[str, Any]) -> None:
@@ -22,11 +22,11 @@ def print_job(job: Mapping[str, Any]) -> None:
             "status": f"{job['status']}, cancellation requested" if _is_being_cancelled(job) else job["status"],
             "agent": job["agent"],
             "thread": job["thread_id"],
-            "submitted": f"{job['created_at']} by {job['submitted_by']} through {job['door']}",
+            "submitted": f"{moment(job['created_at'])} by {job['submitted_by']} through {job['door']}",
             "labels": ", ".join(f"{name}={value}" for name, value in job["labels"].items()) or None,
-            "due": job["run_at"],
+            "due": moment(job["run_at"]),
             "tries": job["tries"] or None,
-            "ended": job["ended_at"],
+            "ended": moment(job["ended_at"]),
             "input": job["input"],
             "error": _error(job),
             "result": _result(job["result"]),
@@ -39,8 +39,8 @@ def print_job(job: Mapping[str, Any]) -> None:
 
 
 def _row(job: Mapping[str, Any]) -> tuple[object, ...]:
-    names = ("job_id", "status", "agent", "thread_id", "submitted_by", "created_at")
-    return (*(job[name] for name in names), job["error"] and job["error"]["code"])
+    names = ("job_id", "status", "agent", "thread_id", "submitted_by")
+    return (*(job[name] for name in names), moment(job["created_at"]), job["error"] and job["error"]["code"])
 
 
 def _is_being_cancelled(job: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import typer
 from signoff.infra.cli.lazy import LazyGroup
 
 app = typer.Typer(
+    name="signoff",
     cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,

@@ -69,6 +69,11 @@ def hanging(value: object, indent: int) -> str:
     return safe(value).replace("\n", "\n" + " " * indent)
 
 
+def moment(time: str | None) -> str | None:
+    """A time as the views give it, to the second, in UTC."""
+    return None if time is None else f"{time[:10]} {time[11:19]}Z"
+
+
 def as_json_text(value: Any) -> str:
     """A value of JSON for a person to read, in their own letters."""
     return json.dumps(value, ensure_ascii=False, indent=2)

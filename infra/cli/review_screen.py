@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signoff.domain.deciding import Decided
-from signoff.infra.cli.output import as_json_text, more, print_facts, print_line, print_table
+from signoff.infra.cli.output import as_json_text, moment, more, print_facts, print_line, print_table
 
 View = Mapping[str, Any]
 
@@ -29,10 +29,10 @@ def print_review(review: View) -> None:
             "job": review["job_id"],
             "thread": review["thread_id"],
             "asked by": review["submitted_by"],
-            "created": review["created_at"],
-            "deadline": review["deadline_at"],
-            "decided": review["decided_at"],
-            "resumed": review["resumed_at"],
+            "created": moment(review["created_at"]),
+            "deadline": moment(review["deadline_at"]),
+            "decided": moment(review["decided_at"]),
+            "resumed": moment(review["resumed_at"]),
         }
     )
     for number, item in enumerate(review["items"], start=1):
@@ -54,7 +54,7 @@ def _row(review: View) -> tuple[object, ...]:
     calls = ", ".join(item["tool"] for item in items)
     reviewers = ", ".join(sorted({group for item in items for group in item["reviewers"]}))
     head = (review["review_id"], review["status"], review["agent"])
-    return (*head, calls, reviewers, review["deadline_at"], review["created_at"])
+    return (*head, calls, reviewers, moment(review["deadline_at"]), moment(review["created_at"]))
 
 
 def _print_item(item: View) -> None:
@@ -79,7 +79,7 @@ def _print_item(item: View) -> None:
 def _decision(decision: View | None) -> str | None:
     if decision is None:
         return None
-    words = f"{decision['type']} by {decision['reviewer']} at {decision['decided_at']}"
+    words = f"{decision['type']} by {decision['reviewer']} at {moment(decision['decided_at'])}"
     if decision["type"] == "edit":
         words += f", to {as_json_text(decision['args'])}"
     message = f": {decision['message']}" if decision["message"] else ""

@@ -12,7 +12,7 @@ from signoff.domain.canonical import scrub
 from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.infra.cli.acting import administer
 from signoff.infra.cli.apps import command_group
-from signoff.infra.cli.output import JsonFlag, note, print_json, print_line, print_table
+from signoff.infra.cli.output import JsonFlag, moment, note, print_json, print_line, print_table
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.views import iso
 from signoff.infra.services import Services
@@ -82,7 +82,7 @@ def list_(json: JsonFlag = False) -> None:
         print_json({"tokens": tokens})
         return
     columns = ("token_id", "name", "kind", "groups", "rights", "created_at", "last_used_at", "revoked_at")
-    rows = [[_cell(token[column]) for column in columns] for token in tokens]
+    rows = [[_cell(column, token[column]) for column in columns] for token in tokens]
     print_table([column.removesuffix("_at").replace("_", " ") for column in columns], rows)
 
 
@@ -151,5 +151,7 @@ def _view(row: dict[str, Any]) -> dict[str, Any]:
     return {"token_id": str(row["id"]), **who, **times}
 
 
-def _cell(value: Any) -> object:
+def _cell(column: str, value: Any) -> object:
+    if column.endswith("_at"):
+        return moment(value)
     return ", ".join(value) if isinstance(value, list) else value

@@ -1,0 +1,136 @@
+"""`signoff tokens` and `signoff endpoints`: the database's address is all that they need."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Cli
+
+
+@pytest.fixture
+def cli(database_url: str, redis_url: str) -> Cli:
+    return Cli(database_url, redis_url)
+
+
+def create(cli: Cli, *options: str) -> dict[str, Any]:
+    token: dict[str, Any] = cli.json(None, "tokens", "create", *options)
+    return token
+
+
+def works(cli: Cli, token: str) -> bool:
+    return cli.run(None, "jobs", "list", TOKEN=token).exit_code == 0
+
+
+def test_standard_output_is_the_token_alone(cli: Cli) -> None:
+    result = cli.run(None, "tokens", "create", "--name", "ada", "--right", "review", "--group", "finance")
+    assert result.exit_code == 0
+    (token,) = result.stdout.splitlines()
+    assert works(cli, token)
+    assert token not in result.stderr
+    assert "person ada in finance: review" in result.stderr
+
+
+def test_quiet_says_nothing_else(cli: Cli) -> None:
+    result = cli.run(None, "tokens", "create", "--name", "ada", "--right", "submit", "--quiet")
+    assert (len(result.stdout.split()), result.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (["--right", "review"], "person"),
+        (["--right", "submit"], "service"),
+        (["--right", "operate", "--right", "submit"], "service"),
+        (["--right", "operate", "--kind", "person"], "person"),
+    ],
+)
+def test_the_kind_follows_from_the_rights_unless_it_is_given(cli: Cli, options: list[str], kind: str) -> None:
+    assert create(cli, "--name", "ada", *options)["kind"] == kind
+
+
+def test_a_second_token_of_the_same_owner_is_a_rotation(cli: Cli) -> None:
+    first = create(cli, "--name", "ada", "--right", "review", "--group", "finance")
+    second = create(cli, "--name", "ada")
+    same = create(cli, "--name", "ada", "--right", "review")
+    assert (second["groups"], second["rights"], second["kind"]) == (["finance"], ["review"], "person")
+    assert same["groups"] == ["finance"]
+    cli.ok(None, "tokens", "revoke", first["token_id"])
+    assert [works(cli, token["token"]) for token in (first, second, same)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "options", [["--right", "operate"], ["--group", "legal"], ["--right", "review", "--right", "submit"]]
+)
+def test_somebody_who_exists_is_never_changed_by_a_new_token(cli: Cli, options: list[str]) -> None:
+    create(cli, "--name", "ada", "--right", "review", "--group", "finance")
+    assert "[principal_exists]" in cli.refused(None, "tokens", "create", "--name", "ada", *options)
+    (token,) = [token for token in cli.json(None, "tokens", "list")["tokens"] if token["name"] == "ada"]
+    assert (token["groups"], token["rights"]) == (["finance"], ["review"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--name", "new"],
+        ["--right", "submit"],
+        ["--name", "new", "--right", "rule"],
+        ["--name", " ", "--right", "submit"],
+        ["--name", "new", "--right", "review", "--kind", "service"],
+        ["--name", "new", "--right", "review", "--group", ""],
+        ["--name", "a\x00b", "--right", "submit"],
+    ],
+)
+def test_what_makes_no_sense_is_bad_usage(cli: Cli, options: list[str]) -> None:
+    before = cli.json(None, "tokens", "list")
+    cli.usage_error(None, "tokens", "create", *options)
+    assert cli.json(None, "tokens", "list") == before
+
+
+def test_list_shows_no_secret(cli: Cli) -> None:
+    token = create(cli, "--name", "ada", "--right", "submit")
+    for listed in (cli.ok(None, "tokens", "list"), json.dumps(cli.json(None, "tokens", "list"))):
+        assert token["token_id"] in listed
+        assert token["token"] not in listed
+        assert token["token"].removeprefix("sgn_")[:12] not in listed
+
+
+def test_revoking_by_name_takes_everything_at_once(cli: Cli) -> None:
+    tokens = [create(cli, "--name", "ada", "--right", "submit"), create(cli, "--name", "ada")]
+    cli.ok(None, "tokens", "revoke", "--name", "ada")
+    assert [works(cli, token["token"]) for token in tokens] == [False, False]
+    assert "[principal_exists]" in cli.refused(None, "tokens", "create", "--name", "ada")
+
+
+def test_revoking_what_is_not_there(cli: Cli) -> None:
+    assert "[principal_not_found]" in cli.refused(None, "tokens", "revoke", "--name", "nobody")
+    unknown = "00000000-0000-4000-8000-000000000000"
+    assert "[token_not_found]" in cli.refused(None, "tokens", "revoke", unknown)
+    cli.usage_error(None, "tokens", "revoke")
+    cli.usage_error(None, "tokens", "revoke", unknown, "--name", "ada")
+
+
+def test_no_broker_is_needed(cli: Cli) -> None:
+    result = cli.run(None, "tokens", "list", REDIS_URL="nonsense")
+    assert result.exit_code == 0
+
+
+def test_endpoints(cli: Cli) -> None:
+    result = cli.run(None, "endpoints", "create", "crm")
+    assert result.stdout.startswith("whsec_")
+    assert len(result.stdout.split()) == 1
+    assert "/v1/webhooks/crm/decisions" in result.stderr
+    assert "[endpoint_exists]" in cli.refused(None, "endpoints", "create", "crm")
+    (endpoint,) = cli.json(None, "endpoints", "list")["endpoints"]
+    assert (endpoint["name"], endpoint["revoked_at"]) == ("crm", None)
+    assert result.stdout.strip() not in cli.ok(None, "endpoints", "list")
+    cli.ok(None, "endpoints", "revoke", "crm")
+    assert cli.json(None, "endpoints", "list")["endpoints"][0]["revoked_at"] is not None
+    assert "[endpoint_not_found]" in cli.refused(None, "endpoints", "revoke", "crx")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "x" * 101])
+def test_an_endpoints_name_is_part_of_an_address(cli: Cli, name: str) -> None:
+    cli.usage_error(None, "endpoints", "create", name)
