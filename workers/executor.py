@@ -42,6 +42,7 @@ from signoff.workers.calls import Call
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
+from signoff.workers.guarding import Guard
 from signoff.workers.recording import record_for_certain, take_step, take_steps, tell
 from signoff.workers.shielding import to_the_end
 
@@ -60,6 +61,7 @@ class Run:
     job: Job
     lineage_root: str
     worker: str
+    guard: Guard
 
     @property
     def fence(self) -> int:
@@ -187,12 +189,27 @@ class Executor:
     # --- the tool itself, and after it came back -----------------------------------------------------------
 
     async def _carry_out(self, call: Call, sent: Sent) -> Answer:
+        if not self._run.guard.surely_holds():
+            return STOPPED_BEFORE
+        work = asyncio.ensure_future(
+            carry_out(sent.tool, sent.terms, current(sent.effect), call["tool_call_id"], sent.effect.args)
+        )
         try:
-            return await carry_out(sent.tool, sent.terms, current(sent.effect), call["tool_call_id"], sent.effect.args)
+            return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # Whether it happened, nobody knows. Say so before going.
-            await to_the_end(self._record(call, sent, STOPPED_DURING))
+            await to_the_end(self._record(call, sent, await self._last_word(work)))
             raise
+
+    async def _last_word(self, work: asyncio.Task[Answer]) -> Answer:
+        """Of a call that was under way when the run was stopped, or failed at a sibling: its answer if it may be
+        waited for. Otherwise nobody knows whether it happened."""
+        cut_off = asyncio.ensure_future(self._run.guard.cut_off.wait())
+        await asyncio.wait({work, cut_off}, return_when=asyncio.FIRST_COMPLETED)
+        cut_off.cancel()
+        if work.done() and not work.cancelled():
+            return work.result()
+        work.cancel()
+        return STOPPED_DURING
 
     async def _record(self, call: Call, sent: Sent, answer: Answer) -> Told | Pending:
         async def once() -> Effect:

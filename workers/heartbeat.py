@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 
 from signoff.infra.postgres.leases import Lease, renew
 from signoff.infra.postgres.pool import CONNECTION
+from signoff.workers.guarding import Guard, Stop
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +29,10 @@ LONGEST_LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease, and whom to tell that it is lost or its job shall be cancelled. Called on the heartbeat's thread."""
+    """A lease, and whom to tell that it is renewed or lost, or that its job shall be cancelled."""
 
     lease: Lease
-    lost: Callable[[], None]
-    cancel: Callable[[], None]
+    guard: Guard
 
 
 class Heartbeat:
@@ -89,6 +89,7 @@ class Heartbeat:
             held = dict(self._held)
         if not held:
             return conn, True
+        started = time.monotonic()
         try:
             conn = conn or await AsyncConnection.connect(self._database_url, connect_timeout=5, **CONNECTION)
             kept = await asyncio.wait_for(
@@ -100,19 +101,21 @@ class Heartbeat:
                 await conn.close()
             return None, False
         for job_id, one in held.items():
-            self._tell(one, kept.get(job_id))
+            self._tell(one, kept.get(job_id), started)
         return conn, True
 
-    def _tell(self, held: Held, cancel_requested: bool | None) -> None:
+    def _tell(self, held: Held, cancel_requested: bool | None, renewed_at: float) -> None:
         if cancel_requested is None:
             self.remove(held.lease)
-            held.lost()
-        elif cancel_requested:
-            held.cancel()
+            held.guard.stop(Stop.lost)
+            return
+        held.guard.renew(renewed_at)
+        if cancel_requested:
+            held.guard.stop(Stop.cancelled)
 
     def _lose_all(self) -> None:
         """No renewal in a whole lease: others may have the jobs by now."""
         with self._lock:
             held, self._held = list(self._held.values()), {}
         for one in held:
-            one.lost()
+            one.guard.stop(Stop.lost)

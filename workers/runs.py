@@ -27,6 +27,7 @@ from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import ModelFailed, RunContext
+from signoff.workers.guarding import Guard, Stop
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
 from signoff.workers.resuming import Start, find_start
@@ -86,7 +87,7 @@ class Runner:
         self._draining = True
         for active in list(self._active):
             active.control.request_drain()
-            active.guard.cut_off_after(self._limits.drain_seconds)
+            active.guard.stop_after(self._limits.drain_seconds, Stop.drained)
 
     async def run_hinted(self, job_id: UUID) -> None:
         """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
@@ -107,9 +108,9 @@ class Runner:
         await self._faults.reach(Point.claimed)
         task = asyncio.current_task()
         assert task is not None
-        guard = _Guard(task, asyncio.get_running_loop())
+        guard = Guard(task, claimed_at=claim.asked_at, lease_seconds=self._limits.lease.total_seconds())
         lease = Lease(claim.job.id, claim.job.fence, served.wall_clock_seconds)
-        self._heartbeat.add(Held(lease, guard.lose, guard.cancel))
+        self._heartbeat.add(Held(lease, guard))
         active = _Active(RunControl(), guard)
         self._active.add(active)
         try:
@@ -119,6 +120,7 @@ class Runner:
                 "run abandoned", extra={"job_id": str(claim.job.id), "fence": claim.job.fence, "error": str(error)}
             )
         finally:
+            guard.end()
             self._active.discard(active)
             self._heartbeat.remove(lease)
 
@@ -144,35 +146,12 @@ class Runner:
             await running.release(tx, job, run_in=timedelta(seconds=5), error=(code, message))
 
 
-class _Guard:
-    """Stops a run from outside: its lease is lost, or its job shall be cancelled."""
-
-    def __init__(self, task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> None:
-        self._task = task
-        self._loop = loop
-        self.reason: str | None = None
-
-    def lose(self) -> None:
-        self._stop("lost")
-
-    def cancel(self) -> None:
-        self._stop("cancelled")
-
-    def cut_off_after(self, seconds: float) -> None:
-        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._stop, "drained")
-
-    def _stop(self, reason: str) -> None:
-        if self.reason is None:
-            self.reason = reason
-            self._loop.call_soon_threadsafe(self._task.cancel)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Active:
     """The two ways to stop a run: at its next step, and at once."""
 
     control: RunControl
-    guard: _Guard
+    guard: Guard
 
 
 class _RunOf:
@@ -209,22 +188,24 @@ class _RunOf:
             if self._guard.reason is None:
                 raise
             uncancel()
-            if self._guard.reason == "lost":
-                raise LeaseLost(f"the lease of job {self._job.id} was lost during its run") from None
-            await self._leave_unflushed(running.cancel if self._guard.reason == "cancelled" else _give_back)
+            await self._stopped(self._guard.reason)
         except JobCancelled:
             await self._leave_unflushed(running.cancel)
         except GraphDrained:
             await self._leave(self._drained, parked=False)
-        except TimeoutError:
-            message = f"the job ran for longer than {self._served.wall_clock_seconds:g} s"
-            await self._leave_unflushed(_failing("wall_clock_limit", message))
         except (CannotResume, DigestMismatch) as error:
             await self._leave_unflushed(_holding(error.code, error.message))
         except (LeaseLost, StoreUnavailable):
             raise
         except Exception as error:
             await self._retry_later(error)
+
+    async def _stopped(self, reason: Stop) -> None:
+        if reason is Stop.lost:
+            raise LeaseLost(f"the lease of job {self._job.id} was lost during its run")
+        late = _failing("wall_clock_limit", f"the job ran for longer than {self._served.wall_clock_seconds:g} s")
+        leaves = {Stop.cancelled: running.cancel, Stop.drained: _give_back, Stop.late: late}
+        await self._leave_unflushed(leaves[reason])
 
     async def _invoke(self) -> None:
         start = await self._find_start()
@@ -235,10 +216,10 @@ class _RunOf:
         if start.kind == "finish":
             await self._end(dict((await self._graph.aget_state(self._config)).values))
             return
-        async with asyncio.timeout(self._seconds_left()):
-            result = await self._graph.ainvoke(
-                start.input, self._config, context=self._context(), durability="sync", control=self._control
-            )
+        self._guard.stop_after(self._seconds_left(), Stop.late)
+        result = await self._graph.ainvoke(
+            start.input, self._config, context=self._context(), durability="sync", control=self._control
+        )
         await self._after(result, start)
 
     async def _after(self, result: Mapping[str, Any], start: Start) -> None:
@@ -269,7 +250,7 @@ class _RunOf:
             return await find_start(tx, self._claim, state)
 
     def _context(self) -> RunContext:
-        run = Run(self._job, self._claim.lineage_root, self._runner._worker)
+        run = Run(self._job, self._claim.lineage_root, self._runner._worker, self._guard)
         environment = self._runner._limits.environment
         executor = Executor(self._store, self._saver, self._served.agent, run, environment, self._faults)
         return RunContext(self._claim.lineage_root, self._job.facts(), environment, executor, self._keep_model_answer)
@@ -344,7 +325,9 @@ class _RunOf:
 
 
 async def _give_back(tx: PostgresTransaction, job: Job) -> None:
-    await running.release(tx, job, run_in=timedelta(), error=("drained", "its worker was shut down during the run"))
+    # A drain is nobody's fault: it does not count as a try.
+    error = ("drained", "its worker was shut down during the run")
+    await (running.cancel(tx, job) if job.cancel_requested else tx.jobs.move(job.id, JobStatus.queued, error=error))
 
 
 def uncancel() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -52,11 +53,15 @@ RETURNING id
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job under a fresh lease, and where its thread stands."""
+    """A job under a fresh lease, and where its thread stands.
+
+    `asked_at`, by the process's own monotonic clock, is before the lease began.
+    """
 
     job: Job
     lineage_root: str
     head: Head | None
+    asked_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,9 @@ async def claim(
 ) -> Claim | None:
     """Takes the lease of `job_id`, or of the agent's longest due job, with one guarded update."""
     parameters = {"worker": worker, "lease": lease, "max_tries": max_tries, "due": job_id, "agent": agent}
+    asked_at = time.monotonic()
     row = await (await conn.execute(CLAIM if job_id else CLAIM_NEXT, parameters)).fetchone()
-    return None if row is None else _claim_of(row)
+    return None if row is None else _claim_of(row, asked_at)
 
 
 async def renew(conn: AsyncConnection[DictRow], leases: Sequence[Lease], lease: timedelta) -> Mapping[UUID, bool]:
@@ -149,10 +155,10 @@ async def stranded_threads(conn: AsyncConnection[DictRow], limit: int) -> list[s
     return [row["thread_id"] for row in await cursor.fetchall()]
 
 
-def _claim_of(row: DictRow) -> Claim:
+def _claim_of(row: DictRow, asked_at: float) -> Claim:
     head = None
     if row["head_checkpoint_id"] is not None:
         head = Head(row["head_checkpoint_id"], row["head_job_id"], row["head_parked"], row["subgraph_heads"])
     names = Job.__dataclass_fields__
     job = Job(**{**{name: row[name] for name in names}, "status": JobStatus(row["status"])})
-    return Claim(job, row["lineage_root"], head)
+    return Claim(job, row["lineage_root"], head, asked_at)
