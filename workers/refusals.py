@@ -69,5 +69,12 @@ def interrupted(tool: str) -> str:
     return f"The conversation went on before this call was settled. {tool} did not run because of it."
 
 
+def unknown(tool: str) -> str:
+    return (
+        f"The conversation went on before it was known what became of this call. {tool} may have run, or not: a person"
+        " has to find out. Say so, and do not send it again."
+    )
+
+
 def edited(tool: str, args: Mapping[str, Any]) -> str:
     return f"[A reviewer changed this call. What ran: {tool}({json.dumps(args, ensure_ascii=False)})]\n"

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command
 
-from signoff.domain.effects import HELD, EffectStatus
+from signoff.domain.effects import ENDED, HELD, EffectStatus
 from signoff.domain.errors import CannotResume
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause, read_pause
 from signoff.domain.reviews import Item, Review, ReviewStatus
 from signoff.infra.postgres.leases import Claim
 from signoff.infra.postgres.store import PostgresTransaction
-from signoff.workers import refusals
+from signoff.workers import refusals, results
+from signoff.workers.calls import Call
 from signoff.workers.graph import first_input
 from signoff.workers.messages import open_calls
 
@@ -53,12 +54,27 @@ async def find_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start
 async def _first_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start:
     if await tx.reviews.of_job(claim.job.id):
         raise CannotResume("the job has a review, and its thread no checkpoint of this job")
-    messages: Sequence[AnyMessage] = state.values.get("messages", ()) if state is not None else ()
-    closing = [
-        ToolMessage(refusals.interrupted(tool), tool_call_id=call_id, name=tool, status="error")
-        for call_id, tool in open_calls(messages)
-    ]
+    values: Mapping[str, Any] = state.values if state is not None else {}
+    closing = await _closing(tx, values.get("messages", ()), values.get("calls", ()))
     return Start("start", first_input([*closing, HumanMessage(claim.job.input, id=f"input-{claim.job.id}")]))
+
+
+async def _closing(
+    tx: PostgresTransaction, messages: Sequence[AnyMessage], judged: Sequence[Call]
+) -> list[ToolMessage]:
+    """A result for each call that an earlier job left open: what the ledger knows of it."""
+    last = next((message.id for message in reversed(messages) if isinstance(message, AIMessage)), None)
+    calls = {call["tool_call_id"]: call for call in judged if call["message_id"] == last}
+    return [await _last_word(tx, call_id, tool, calls.get(call_id)) for call_id, tool in open_calls(messages)]
+
+
+async def _last_word(tx: PostgresTransaction, call_id: str, tool: str, call: Call | None) -> ToolMessage:
+    effect = await tx.effects.lock(call["operation_id"]) if call is not None else None
+    if call is not None and effect is not None and effect.status in ENDED:
+        return results.from_ledger(call, effect)
+    unknown = effect is not None and (effect.doubt_since is not None or effect.status is EffectStatus.dispatched)
+    text = refusals.unknown(tool) if unknown else refusals.interrupted(tool)
+    return ToolMessage(text, tool_call_id=call_id, name=tool, status="error")
 
 
 async def _answers(tx: PostgresTransaction, claim: Claim, pauses: Sequence[Pause]) -> dict[str, Any]:

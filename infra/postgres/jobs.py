@@ -30,8 +30,9 @@ UPDATE signoff.jobs SET
     run_at = coalesce(%(run_at)s, clock_timestamp() + %(run_in)s),
     tries = CASE WHEN %(keep_tries)s THEN tries ELSE 0 END,
     offered_at = NULL, lease_owner = NULL, lease_until = NULL,
-    ran_seconds = ran_seconds
-        + CASE WHEN status = 'running' THEN extract(epoch FROM clock_timestamp() - claimed_at) ELSE 0 END,
+    -- An operator's retry of a failed job gets the whole wall clock again.
+    ran_seconds = CASE status WHEN 'running' THEN ran_seconds + extract(epoch FROM clock_timestamp() - claimed_at)
+        WHEN 'failed' THEN 0 ELSE ran_seconds END,
     result = %(result)s, error_code = %(code)s, error_message = %(message)s,
     ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
 WHERE id = %(id)s AND status = ANY(%(sources)s)
