@@ -88,7 +88,7 @@ def list_(json: JsonFlag = False) -> None:
 
 @app.command()
 def revoke(
-    token: Annotated[UUID | None, typer.Argument(metavar="[TOKEN]", help="The token's id, as list shows it")] = None,
+    token: Annotated[UUID | None, typer.Argument(metavar="TOKEN", help="The token's id, as list shows it")] = None,
     name: Annotated[str | None, typer.Option(help="Or all of a person or service, for good")] = None,
 ) -> None:
     """Take a token back, or with --name everything from its owner. It holds at once: what they approved and did not
