@@ -11,7 +11,8 @@ from rich.table import Table
 
 from examples.support_desk.demo_checks import Books, Check, idempotency_key
 
-SHORT = 14
+SHORT = 10
+WRAPPED = ("call", "subject", "text")
 
 
 def show_books(console: Console, books: Books) -> None:
@@ -29,16 +30,15 @@ def show_checks(console: Console, checks: Sequence[Check]) -> None:
 
 
 def _ledger(books: Books) -> Table:
-    table = _table("Signoff's ledger", "job", "operation", "tool", "arguments", "status", "tries", "by")
+    table = _table("Signoff's ledger", "job", "operation", "call", "status", "tries", "allowed by")
     for effect in sorted(books.effects, key=lambda one: (books.numbers[one["job_id"]], one["created_at"])):
         table.add_row(
             str(books.numbers[effect["job_id"]]),
             effect["operation_id"][:SHORT],
-            effect["tool"],
-            escape(_short(effect["args"])),
+            escape(f"{effect['tool']} {_short(effect['args'])}"),
             effect["status"],
             str(effect["attempts"]),
-            escape(effect["authority"]["reviewer"] or f"rule: {effect['authority']['rule']}"),
+            escape(effect["authority"]["reviewer"] or "the policy"),
         )
     return table
 
@@ -63,12 +63,13 @@ def _mails(books: Books) -> Table:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=column not in WRAPPED)
     return table
 
 
 def _short(args: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in args.items())
+    """What matters first: whose, how much, to whom; the words after it may be cut off."""
+    return ", ".join(f"{value:.2f}" if isinstance(value, float) else str(value) for value in args.values())
 
 
 def _short_key(books: Books, key: str) -> str:
