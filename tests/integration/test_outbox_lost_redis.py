@@ -155,10 +155,11 @@ async def test_killed_anywhere_while_events_are_taken_back_nothing_is_lost(
     await second.close()
 
 
+@pytest.mark.parametrize("noticed", [False, True])
 async def test_emptied_again_while_events_are_taken_back(
-    world: World, publisher: PublishEvents, monkeypatch: pytest.MonkeyPatch
+    world: World, publisher: PublishEvents, monkeypatch: pytest.MonkeyPatch, noticed: bool
 ) -> None:
-    """Meanwhile another publisher has done the same, and sent events that the second loss took."""
+    """Meanwhile another publisher sent events that the second loss took; it notices that too, and is killed."""
     await world.tell("one", "two")
     await drained(publisher)
     await world.redis.flushall()
@@ -170,6 +171,11 @@ async def test_emptied_again_while_events_are_taken_back(
         await drained(other)
         assert await world.unsent() == 0
         await world.redis.flushall()
+        if noticed:
+            with monkeypatch.context() as patch:
+                patch.setattr(Outbox, "send_again", _killed)
+                with pytest.raises(Killed):
+                    await other.step()
         return await release(self, token)
 
     monkeypatch.setattr(EventStream, "release", late)
