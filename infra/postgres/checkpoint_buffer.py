@@ -36,6 +36,7 @@ class Line:
     rows: dict[str, Row] = field(default_factory=dict)  # in memory alone, in the order of their puts
     stored: list[str] = field(default_factory=list)  # in the database, as far as this run may need them
     newest: str | None = None
+    values: frozenset[BlobKey] = frozenset()  # of the newest, as far as it was put or read here
     started_from: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +48,7 @@ class Buffer:
         self.keeps_everything = keeps_everything
         self.dead = False
         self.lock = asyncio.Lock()
-        self.snapshots = 0
+        self.epoch = 0  # changes when a flush begins and when it has committed
         self.addressed = False  # an older checkpoint was asked for by its id
         self.clear()
         self.recorded = recorded
@@ -56,7 +57,7 @@ class Buffer:
     def clear(self) -> None:
         """The thread is empty."""
         self.recorded = Recorded()
-        self.snapshots += 1
+        self.epoch += 1
         self.lines: dict[str, Line] = {}
         self.writes: dict[Place, dict[WriteKey, Write]] = {}
         self.blobs: dict[BlobKey, Blob] = {}
@@ -95,6 +96,7 @@ class Buffer:
         self._supersede(row.namespace, row.parent, row)
         line.rows[row.id] = row
         line.newest = row.id
+        line.values = frozenset(row.value_keys())
         line.started_from = {k: v for k, v in row.started_from.items() if _is_around(k, row.namespace)}
         self.parents[row.namespace, row.id] = row.parent
         for key in blobs.keys() - self.blobs.keys():
@@ -137,6 +139,7 @@ class Buffer:
         if place not in self.disposable:
             self.permanent.add(place)
         if self.newest(place[0]) == place[1]:
+            self.lines[place[0]].values = frozenset(blobs)
             self.blobs.update(blobs)
 
     # --- what a flush needs to know -----------------------------------------------------------------------

@@ -101,8 +101,7 @@ def _nearest_kept(buffer: Buffer, wanted: set[Place], namespace: str, parent: st
 
 def _unsaved_blobs(buffer: Buffer, rows: tuple[Row, ...]) -> Iterator[tuple[BlobKey, Blob]]:
     for row in rows:
-        for channel, version in row.blobs.items():
-            key = (row.namespace, channel, version)
+        for key in row.value_keys():
             if key in buffer.unsaved:
                 yield key, buffer.blobs[key]
 
@@ -141,9 +140,10 @@ def forget(buffer: Buffer, plan: Plan, parked: bool) -> None:
             if not held:
                 del buffer.writes[place]
     buffer.unsaved -= plan.blobs.keys()
+    buffer.epoch += 1
     _settle(buffer, plan, parked)
     _drop_lines(buffer, plan)
-    _drop_blobs(buffer, plan)
+    _drop_blobs(buffer)
 
 
 def _settle(buffer: Buffer, plan: Plan, parked: bool) -> None:
@@ -166,9 +166,9 @@ def _drop_lines(buffer: Buffer, plan: Plan) -> None:
             del buffer.lines[namespace]
 
 
-def _drop_blobs(buffer: Buffer, plan: Plan) -> None:
+def _drop_blobs(buffer: Buffer) -> None:
     """Those of the newest checkpoints stay, so that reading a later one needs no database."""
-    rows = [*_of(plan.seen_rows, set(plan.wanted)), *buffer.rows()]
-    used = {(row.namespace, channel, version) for row in rows for channel, version in row.blobs.items()}
+    used = {key for row in buffer.rows() for key in row.value_keys()}
+    used.update(*(line.values for line in buffer.lines.values()))
     buffer.blobs = {key: blob for key, blob in buffer.blobs.items() if key in used}
     buffer.unsaved &= buffer.blobs.keys()

@@ -58,9 +58,9 @@ class Reader:
         if namespace == ROOT and checkpoint_id is not None and checkpoint_id != self.buffer.newest(ROOT):
             self.buffer.addressed = True
         while True:
-            began = self.buffer.snapshots
+            began = self.buffer.epoch
             found = await self._find(namespace, checkpoint_id or self.buffer.newest(namespace))
-            if began == self.buffer.snapshots:  # otherwise a flush may have moved what was read
+            if began == self.buffer.epoch:  # otherwise a flush may have moved what was read
                 return None if found is None else load_tuple(self.serde, self.thread_id, found)
 
     async def _find(self, namespace: str, checkpoint_id: str | None) -> Found | None:
@@ -70,11 +70,11 @@ class Reader:
         captured = self._capture(place)
         if captured.row is not None and not self.buffer.is_stored(place):
             return await self._from_memory(captured.row, captured)
-        began = self.buffer.snapshots
+        began = self.buffer.epoch
         stored = await self._fetch(_ONE, self.thread_id, namespace, checkpoint_id)
         if stored is None:
             return None
-        if began == self.buffer.snapshots:
+        if began == self.buffer.epoch:
             self.buffer.note_stored(place, stored.parent, _by_key(stored))
         return await self._over(captured, stored)
 
@@ -91,13 +91,13 @@ class Reader:
 
     def _capture(self, place: Place) -> Captured:
         row = self.buffer.row(place)
-        keys = () if row is None else _keys(row)
+        keys = () if row is None else row.value_keys()
         blobs = {key: self.buffer.blobs[key] for key in keys if key in self.buffer.blobs}
         return Captured(row, blobs, tuple(self.buffer.writes.get(place, {}).items()))
 
     async def _from_memory(self, row: Row, captured: Captured) -> Found:
         blobs = dict(captured.blobs)
-        if missing := [key for key in _keys(row) if key not in blobs]:
+        if missing := [key for key in row.value_keys() if key not in blobs]:
             blobs |= await self._fetch_blobs(row.namespace, missing)
         by_channel = {channel: blob for (_, channel, _), blob in blobs.items()}
         checkpoint, metadata = json.loads(row.checkpoint), json.loads(row.metadata)
@@ -182,10 +182,6 @@ class _Walk:
             if channel in self.seeds:
                 result[channel]["seed"] = self.seeds[channel]
         return result
-
-
-def _keys(row: Row) -> list[BlobKey]:
-    return [(row.namespace, channel, version) for channel, version in row.blobs.items()]
 
 
 def _by_key(found: Found) -> dict[BlobKey, Blob]:

@@ -56,6 +56,9 @@ class Row:
     started_from: Mapping[str, str]  # of a subgraph call: the checkpoints of the graphs around it
     counts_deltas: bool
 
+    def value_keys(self) -> list[BlobKey]:
+        return [(self.namespace, channel, version) for channel, version in self.blobs.items()]
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -35,7 +35,11 @@ from signoff.infra.postgres.checkpoint_sql import FORGET_HEADS, keep_only, refus
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A thread's newest checkpoint, as its row names it. Never the largest id: ids carry a worker's clock."""
+    """A thread's newest checkpoint, as its row names it. Never the largest id: ids carry a worker's clock.
+
+    `subgraph_heads` is the saver's own: the newest checkpoint of each namespace that is still in use, and under
+    `<namespace>:before` the one that a fork of the head starts from, of a subgraph whose state outlives its calls.
+    """
 
     checkpoint_id: str
     job_id: UUID
@@ -111,13 +115,16 @@ class RunSaver(AsyncPostgresSaver):
     async def flushing(self) -> AsyncIterator[Flush]:
         """The body runs the transaction. If it ends by an exception, the saver is dead.
 
+        If it ends without one and has called `write`, the transaction counts as committed: roll back by an exception
+        that leaves this block, not by `psycopg.Rollback`.
+
         Raises:
             LeaseLost: the saver is dead.
         """
         async with self._buffer.lock:
             self._buffer.require_alive()
             flush = Flush(self._buffer, self._thread_id, plan_flush(self._buffer))
-            self._buffer.snapshots += 1
+            self._buffer.epoch += 1
             try:
                 yield flush
             except BaseException:
@@ -180,9 +187,9 @@ class RunSaver(AsyncPostgresSaver):
             None if before is None else get_checkpoint_id(before),
             filter,
         )
-        for found in await self._reader().list(
-            query, [*params, *([limit] if limit is not None else [])], limit, matches
-        ):
+        if limit is not None:
+            params.append(limit)
+        for found in await self._reader().list(query, params, limit, matches):
             yield found
 
     async def aget_delta_channel_history(
@@ -201,6 +208,8 @@ class RunSaver(AsyncPostgresSaver):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Of the run's own thread, `keep_latest` keeps the heads that the last flush recorded."""
+        if isinstance(thread_ids, str):
+            raise TypeError("thread_ids must be a sequence of thread IDs, not a str")
         others = [i for i in thread_ids if strategy != "keep_latest" or str(i) != self._thread_id]
         if strategy == "delete":
             await self._forget_heads(others)

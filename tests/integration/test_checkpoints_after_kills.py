@@ -9,16 +9,16 @@ import pytest
 from signoff.infra.postgres.pool import Pool
 from tests.support.saver_graphs import GRAPHS
 from tests.support.saver_worlds import OurWorld, converse, view
-from tests.support.savers import add_thread, litter, load_head, open_pool, stored
+from tests.support.savers import Server, add_thread, litter, load_head, pool_of_module, stored
 
 pytestmark = pytest.mark.anyio
 
 KEEPS_EVERYTHING = {"delta", "hidden_delta"}
 
 
-@pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(database_url) as pool:
+@pytest.fixture(scope="module")
+async def pool(postgres_server: Server, template_database: str) -> AsyncIterator[Pool]:
+    async with pool_of_module(postgres_server, template_database) as pool:
         yield pool
 
 

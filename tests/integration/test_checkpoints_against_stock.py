@@ -11,14 +11,14 @@ import pytest
 from signoff.infra.postgres.pool import Pool
 from tests.support.saver_graphs import GRAPHS
 from tests.support.saver_worlds import OurWorld, StockWorld, answer_again, begin, converse, fork, revise
-from tests.support.savers import add_thread, open_pool
+from tests.support.savers import Server, add_thread, pool_of_module
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(database_url) as pool:
+@pytest.fixture(scope="module")
+async def pool(postgres_server: Server, template_database: str) -> AsyncIterator[Pool]:
+    async with pool_of_module(postgres_server, template_database) as pool:
         yield pool
 
 

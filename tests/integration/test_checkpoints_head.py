@@ -12,14 +12,14 @@ import pytest
 from signoff.infra.postgres.checkpoints import RunSaver, needs_every_checkpoint
 from signoff.infra.postgres.pool import Pool
 from tests.support.saver_graphs import delta, plain, subgraph_node
-from tests.support.savers import add_thread, flush, litter, load_head, open_pool, put, saver_of, stored
+from tests.support.savers import Server, add_thread, flush, litter, load_head, pool_of_module, put, saver_of, stored
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(database_url) as pool:
+@pytest.fixture(scope="module")
+async def pool(postgres_server: Server, template_database: str) -> AsyncIterator[Pool]:
+    async with pool_of_module(postgres_server, template_database) as pool:
         yield pool
 
 

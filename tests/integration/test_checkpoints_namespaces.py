@@ -13,14 +13,14 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.pool import Pool
-from tests.support.savers import add_thread, flush, litter, load_head, open_pool, put, saver_of, stored
+from tests.support.savers import Server, add_thread, flush, litter, load_head, pool_of_module, put, saver_of, stored
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(database_url) as pool:
+@pytest.fixture(scope="module")
+async def pool(postgres_server: Server, template_database: str) -> AsyncIterator[Pool]:
+    async with pool_of_module(postgres_server, template_database) as pool:
         yield pool
 
 
