@@ -40,11 +40,12 @@ async def cancel_locked(tx: Transaction, job: Job, actor: str, *, promote: bool 
     """Ends a job whose row is locked: its reviews and unsent effects with it. Returns the thread's next job, if any."""
     cancelled = await tx.reviews.cancel_of_job(job.id)
     await tx.effects.cancel_unsent(job.id, actor)
-    await tx.jobs.move(job.id, JobStatus.cancelled, error=("cancelled", f"cancelled by {actor}"))
     data = {"job_id": str(job.id), "thread_id": job.thread_id}
     events = [
         NewEvent(EventType.review_cancelled, f"reviews/{id_}", actor, {**data, "review_id": str(id_)}, job.id)
         for id_ in cancelled
     ]
-    await tx.events.append(*events, NewEvent(EventType.job_cancelled, f"jobs/{job.id}", actor, data, job.id))
+    await tx.events.append(*events)
+    event = NewEvent(EventType.job_cancelled, f"jobs/{job.id}", actor, data, job.id)
+    await tx.jobs.move(job.id, JobStatus.cancelled, error=("cancelled", f"cancelled by {actor}"), event=event)
     return await tx.jobs.promote_waiting(job.thread_id) if promote else None

@@ -123,8 +123,14 @@ async def _complete(
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
     await tx.effects.plan(locked.job, allowed, [item.decision for item in allowed if item.decision is not None])
+    event = _event(review, status, actor)
     if locked.job.status is JobStatus.awaiting_review:
-        await tx.jobs.move(review.job_id, JobStatus.queued)
+        await tx.jobs.move(review.job_id, JobStatus.queued, event=event)
+    else:
+        await tx.events.append(event)
+
+
+def _event(review: Review, status: ReviewStatus, actor: str) -> NewEvent:
     kind = EventType.review_decided if status is ReviewStatus.decided else EventType.review_expired
     data = {
         "review_id": str(review.id),
@@ -133,7 +139,7 @@ async def _complete(
         "status": str(status),
         "items": [_item_outcome(item) for item in review.items],
     }
-    await tx.events.append(NewEvent(kind, f"reviews/{review.id}", actor, data, review.job_id))
+    return NewEvent(kind, f"reviews/{review.id}", actor, data, review.job_id)
 
 
 def with_decisions(review: Review, new: Sequence[Decision]) -> Review:

@@ -93,9 +93,9 @@ async def retry_job(store: Store, hints: Hints, job_id: UUID, who: Principal) ->
         if job.status not in (JobStatus.failed, JobStatus.awaiting_operator):
             raise JobNotFailed(f"the job is {job.status}: there is nothing to retry", status=str(job.status))
         to = await _retry_target(tx, job)
-        await tx.jobs.move(job_id, to)
         data = {"job_id": str(job_id), "thread_id": job.thread_id}
-        await tx.events.append(NewEvent(EventType.job_retried, f"jobs/{job_id}", who.name, data, job_id))
+        event = NewEvent(EventType.job_retried, f"jobs/{job_id}", who.name, data, job_id)
+        await tx.jobs.move(job_id, to, event=event)
         after = await tx.jobs.get(job_id)
     hints.offer(job.agent, job_id)
     assert after is not None

@@ -46,8 +46,8 @@ class LockedReview:
 class Jobs(Protocol):
     async def insert(
         self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str
-    ) -> bool:
-        """False if the thread has a started job already, or the idempotency key is taken: nothing was inserted."""
+    ) -> Job | None:
+        """None if the thread has a started job already, or the idempotency key is taken: nothing was inserted."""
 
     async def get(self, job_id: UUID) -> Job | None: ...
 
@@ -70,8 +70,10 @@ class Jobs(Protocol):
         keep_tries: bool = False,
         result: Mapping[str, Any] | None = None,
         error: tuple[str, str] | None = None,
+        event: NewEvent | None = None,
     ) -> bool:
-        """One guarded statement: moves the job if the table of states allows it from where it is; False if not."""
+        """One guarded statement: moves the job if the table of states allows it from where it is, and tells of it
+        by `event`; False if not."""
 
     async def request_cancel(self, job_id: UUID, by: str) -> None: ...
 
@@ -142,6 +144,9 @@ class Principals(Protocol):
 
 
 class Agents(Protocol):
+    async def exists(self, name: str) -> bool:
+        """True if some worker ever served the agent."""
+
     async def policy(self, name: str) -> Policy | None:
         """The policy that the newest worker of the agent registered; None if no worker ever served it."""
 

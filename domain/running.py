@@ -45,15 +45,15 @@ async def park(tx: Transaction, job: Job, pauses: Sequence[Pause], checkpoint_id
 
 async def hold(tx: Transaction, job: Job, code: str, message: str, **facts: Any) -> None:
     """Parks the job for an operator, with the reason."""
-    await tx.jobs.move(job.id, JobStatus.awaiting_operator, error=(code, message))
-    await _tell(tx, job, EventType.job_held, {"code": code, "message": message, **facts})
+    event = _event(job, EventType.job_held, {"code": code, "message": message, **facts})
+    await tx.jobs.move(job.id, JobStatus.awaiting_operator, error=(code, message), event=event)
 
 
 async def finish(tx: Transaction, job: Job, result: Mapping[str, Any]) -> UUID | None:
     """Ends the job well; what was planned and never left is cancelled. Returns the thread's next job, if one waited."""
     await tx.effects.cancel_unsent(job.id, ACTOR)
-    await tx.jobs.move(job.id, JobStatus.succeeded, result=result)
-    await _tell(tx, job, EventType.job_succeeded, {"result": result})
+    event = _event(job, EventType.job_succeeded, {"result": result})
+    await tx.jobs.move(job.id, JobStatus.succeeded, result=result, event=event)
     return await tx.jobs.promote_waiting(job.thread_id)
 
 
@@ -61,8 +61,8 @@ async def fail(tx: Transaction, job: Job, code: str, message: str) -> UUID | Non
     """Ends the job as failed. Returns the thread's next job, if one waited."""
     await tx.effects.cancel_unsent(job.id, ACTOR)
     await tx.reviews.cancel_of_job(job.id)
-    await tx.jobs.move(job.id, JobStatus.failed, error=(code, message))
-    await _tell(tx, job, EventType.job_failed, {"code": code, "message": message})
+    event = _event(job, EventType.job_failed, {"code": code, "message": message})
+    await tx.jobs.move(job.id, JobStatus.failed, error=(code, message), event=event)
     return await tx.jobs.promote_waiting(job.thread_id)
 
 
@@ -120,6 +120,6 @@ async def _is_held(tx: Transaction, pause: HoldPause) -> bool:
     return effect is None or effect.status in HELD
 
 
-async def _tell(tx: Transaction, job: Job, kind: EventType, facts: Mapping[str, Any]) -> None:
+def _event(job: Job, kind: EventType, facts: Mapping[str, Any]) -> NewEvent:
     data = {"job_id": str(job.id), "thread_id": job.thread_id, "agent": job.agent, **facts}
-    await tx.events.append(NewEvent(kind, f"jobs/{job.id}", ACTOR, data, job.id))
+    return NewEvent(kind, f"jobs/{job.id}", ACTOR, data, job.id)

@@ -54,17 +54,16 @@ async def _accept(tx: Transaction, command: SubmitJob, who: Principal, door: str
     known = await _known(tx, command, who)
     if known is not None:
         return Accepted(known, created=False)
-    if await tx.agents.policy(command.agent) is None:
+    if not await tx.agents.exists(command.agent):
         raise AgentNotFound(f"no worker has ever served an agent {command.agent!r}", agent=command.agent)
     thread_id = await _thread(tx, command, who)
     status = await _first_status(tx, command, thread_id, who) if command.thread_id else JobStatus.queued
     job_id = uuid4()
-    if not await tx.jobs.insert(job_id, command, thread_id, status, who.name, door):
+    job = await tx.jobs.insert(job_id, command, thread_id, status, who.name, door)
+    if job is None:
         return None
     data = {"job_id": str(job_id), "thread_id": thread_id, "agent": command.agent, "status": str(status), "door": door}
     await tx.events.append(NewEvent(EventType.job_accepted, f"jobs/{job_id}", who.name, data, job_id))
-    job = await tx.jobs.get(job_id)
-    assert job is not None
     return Accepted(job, created=True)
 
 

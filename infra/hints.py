@@ -43,7 +43,6 @@ def make_broker(redis_url: str, timeout_seconds: float) -> Celery:
         task_default_queue=INTAKE_QUEUE,
         task_publish_retry=False,
         worker_prefetch_multiplier=1,
-        worker_disable_prefetch=True,
         worker_enable_remote_control=False,
         worker_hijack_root_logger=False,
         worker_cancel_long_running_tasks_on_connection_loss=True,

@@ -13,7 +13,7 @@ from signoff.workers.approving import why_not_now
 from signoff.workers.authoring import terms_of
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.executor import Sent, current
-from signoff.workers.recording import record_for_certain, take_step, take_steps, tell
+from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.serving import Served
 
 SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait)
@@ -72,16 +72,13 @@ class LoneRunner:
     async def _withdraw(self, tx: PostgresTransaction, effect: Effect, reason: str) -> None:
         doubted = effect.doubt_since is not None
         to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
-        step = Step(to, doubt=doubted, reason=reason)
-        await tell(
-            tx, await take_step(tx, effect, step, self._worker, error=("revoked", reason)), self._worker, message=reason
-        )
+        await take_step(tx, effect, Step(to, doubt=doubted, reason=reason), self._worker)
 
     async def _record(self, sent: Sent, answer: Answer) -> None:
         async def once() -> Effect:
             async with self._store.begin() as tx:
                 await tx.jobs.lock(sent.effect.job_id)
-                now = await tx.effects.end_attempt(sent.effect, answer.outcome, answer.message)
+                now = await tx.now()
                 steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
                 return await take_steps(tx, sent.effect, steps, answer, self._worker)
 

@@ -21,7 +21,7 @@ from signoff.infra.hints import CeleryHints
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.infra.settings import Settings
-from signoff.workers.recording import take_step, tell
+from signoff.workers.recording import take_step
 
 log = logging.getLogger(__name__)
 
@@ -168,8 +168,7 @@ class DoubtLapsedEffects:
                 same = now is not None and (now.status, now.fence) == (effect.status, effect.fence)
                 running_again = job is not None and job.status == "running" and job.fence == effect.fence
                 if same and now is not None and not running_again:
-                    after = await take_step(tx, now, after_lapse(), ACTOR)
-                    await tell(tx, after, ACTOR, message=after_lapse().reason)
+                    await take_step(tx, now, after_lapse(), ACTOR)
         return len(found) == BATCH
 
 

@@ -43,7 +43,7 @@ from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard
-from signoff.workers.recording import record_for_certain, take_step, take_steps, tell
+from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.shielding import to_the_end
 
 STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
@@ -125,7 +125,7 @@ class Executor:
     async def _prepare(self, call: Call) -> Sent | Told | Pending:
         await self._faults.reach(Point.before_dispatch)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
-            job = await tx.jobs.fence(self._run.job.id, self._run.fence)
+            job = (await tx.jobs.fence(self._run.job)).job
             await flush.write(tx.conn, parked=False)
             if job.cancel_requested:
                 raise JobCancelled
@@ -164,7 +164,6 @@ class Executor:
         effect = examined.effect
         if effect.status is EffectStatus.dispatched:
             effect = await take_step(tx, effect, after_lapse(), self._run.worker)
-            await tell(tx, effect, self._run.worker, message=after_lapse().reason)
         if effect.status is EffectStatus.in_doubt and effect.tool in self._agent.tools_by_name:
             step = after_doubt(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now)
             effect = await take_step(tx, effect, step, self._run.worker) if step else effect
@@ -174,10 +173,7 @@ class Executor:
         # If it was ever sent, nobody may send it again and nobody knows about the first try: that stays doubt.
         doubted = effect.doubt_since is not None
         to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
-        after = await take_step(
-            tx, effect, Step(to, doubt=doubted, reason=reason), self._run.worker, error=("revoked", reason)
-        )
-        await tell(tx, after, self._run.worker, message=reason)
+        after = await take_step(tx, effect, Step(to, doubt=doubted, reason=reason), self._run.worker)
         return pending(after) if doubted else Told(results.from_ledger(call, after))
 
     async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent:
@@ -214,8 +210,7 @@ class Executor:
     async def _record(self, call: Call, sent: Sent, answer: Answer) -> Told | Pending:
         async def once() -> Effect:
             async with self._store.begin() as tx:
-                await tx.jobs.fence(self._run.job.id, self._run.fence)
-                now = await tx.effects.end_attempt(sent.effect, answer.outcome, answer.message)
+                now = (await tx.jobs.fence(self._run.job)).now
                 steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
                 return await take_steps(tx, sent.effect, steps, answer, self._run.worker)
 

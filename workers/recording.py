@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from signoff.domain.effects import Effect, EffectStatus, Step
+from signoff.domain.effects import Effect, EffectStatus, Outcome, Step
 from signoff.domain.errors import LeaseLost, StoreUnavailable
 from signoff.domain.events import EventType, NewEvent
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
@@ -15,6 +14,7 @@ from signoff.workers.carrying import Answer
 
 TRIES = 60
 PAUSE_SECONDS = 0.5
+NO_ANSWER = Answer(Outcome.unknown, None, None)
 
 TOLD: Mapping[EffectStatus, EventType] = {
     EffectStatus.succeeded: EventType.effect_succeeded,
@@ -56,11 +56,11 @@ async def take_steps(
     Raises:
         LeaseLost: the effect is no longer where this attempt left it.
     """
+    outcome: Outcome | None = answer.outcome
     for step in steps:
-        succeeded = step.to is EffectStatus.succeeded
-        error = None if succeeded else (str(answer.outcome), answer.message or "")
-        effect = await take_step(tx, effect, step, worker, result=answer.result if succeeded else None, error=error)
-    await tell(tx, effect, worker, message=answer.message)
+        last = step is steps[-1]
+        effect = await take_step(tx, effect, step, worker, answer=answer, outcome=outcome, tell=last)
+        outcome = None
     return effect
 
 
@@ -70,28 +70,42 @@ async def take_step(
     step: Step,
     worker: str,
     *,
-    result: tuple[str, bytes] | None = None,
-    error: tuple[str, str] | None = None,
+    answer: Answer = NO_ANSWER,
+    outcome: Outcome | None = None,
+    tell: bool = True,
 ) -> Effect:
-    """Raises LeaseLost if the effect is no longer where `effect` says."""
-    if not await tx.effects.move(effect, step, actor=worker, result=result, error=error):
-        raise LeaseLost(f"the effect {effect.operation_id} moved away from {effect.status}")
-    result_type, payload = result or (None, None)
-    return replace(
+    """One transition with what came of it, its history, and its event if there is one for where it leads.
+
+    Raises:
+        LeaseLost: the effect is no longer where `effect` says.
+    """
+    result, error = (answer.result, None) if step.to is EffectStatus.succeeded else (None, _error(step, answer))
+    after = replace(
         effect,
         status=step.to,
         retry_at=step.retry_at,
         doubt_since=(effect.doubt_since or effect.first_dispatched_at) if step.doubt else None,
-        result_type=result_type,
-        result=payload,
+        result_type=result[0] if result else None,
+        result=result[1] if result else None,
         error_message=error[1] if error else None,
     )
+    event = _event(after, worker, error) if tell else None
+    moved = await tx.effects.move(effect, step, actor=worker, result=result, error=error, outcome=outcome, event=event)
+    if not moved:
+        raise LeaseLost(f"the effect {effect.operation_id} moved away from {effect.status}")
+    return after
 
 
-async def tell(tx: PostgresTransaction, effect: Effect, actor: str, **facts: Any) -> None:
-    """The event of where the effect is now, if there is one for it."""
+def _error(step: Step, answer: Answer) -> tuple[str, str] | None:
+    if answer is NO_ANSWER:
+        return (str(step.to), step.reason) if step.reason else None
+    return str(answer.outcome), answer.message or ""
+
+
+def _event(effect: Effect, actor: str, error: tuple[str, str] | None) -> NewEvent | None:
     kind = TOLD.get(effect.status)
     if kind is None:
-        return
-    data = {"operation_id": effect.operation_id, "job_id": str(effect.job_id), "tool": effect.tool, **facts}
-    await tx.events.append(NewEvent(kind, f"effects/{effect.operation_id}", actor, data, effect.job_id))
+        return None
+    about = {"operation_id": effect.operation_id, "job_id": str(effect.job_id), "tool": effect.tool}
+    data = {**about, "message": error[1] if error else None}
+    return NewEvent(kind, f"effects/{effect.operation_id}", actor, data, effect.job_id)

@@ -142,7 +142,7 @@ class Runner:
 
     async def _give_back(self, job: Job, code: str, message: str) -> None:
         async with self._store.begin() as tx:
-            await tx.jobs.fence(job.id, job.fence)
+            await tx.jobs.fence(job)
             await running.release(tx, job, run_in=timedelta(seconds=5), error=(code, message))
 
 
@@ -261,7 +261,7 @@ class _RunOf:
     async def _flush(self) -> None:
         await self._faults.reach(Point.before_flush)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
-            await tx.jobs.fence(self._job.id, self._job.fence)
+            await tx.jobs.fence(self._job)
             await flush.write(tx.conn, parked=False)
             await self._mark_resumed(tx)
         self._resumed = ()
@@ -275,7 +275,7 @@ class _RunOf:
 
     async def _leave_now(self, leave: Leave, parked: bool) -> UUID | None:
         async with self._saver.flushing() as flush, self._store.begin() as tx:
-            job = await tx.jobs.fence(self._job.id, self._job.fence)
+            job = (await tx.jobs.fence(self._job)).job
             await flush.write(tx.conn, parked=parked)
             await self._mark_resumed(tx)
             # Cancel wins until the run's last word.
@@ -284,7 +284,7 @@ class _RunOf:
     async def _leave_unflushed(self, leave: Callable[[PostgresTransaction, Job], Awaitable[UUID | None]]) -> None:
         """A run that ends by an exception is not flushed: the thread stays at its last good checkpoint."""
         async with self._store.begin() as tx:
-            job = await tx.jobs.fence(self._job.id, self._job.fence)
+            job = (await tx.jobs.fence(self._job)).job
             promoted = await leave(tx, job)
         if promoted is not None:
             self._runner._hints.offer(self._job.agent, promoted)

@@ -14,8 +14,10 @@ from psycopg.types.json import Json
 from signoff.domain.authority import Principal
 from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, Terms, sources_of
 from signoff.domain.errors import DigestMismatch, LeaseLost
+from signoff.domain.events import NewEvent
 from signoff.domain.jobs import Job
 from signoff.domain.reviews import Decision, Item
+from signoff.infra.postgres.events import TELL, event_parameters
 from signoff.infra.postgres.principals import principal_of
 
 COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts,
@@ -63,7 +65,8 @@ attempt AS (
 SELECT attempts, first_dispatched_at FROM sent
 """
 
-MOVE = """
+# The job's row is locked before; here its event number is raised with the event, if there is one.
+MOVE = f"""
 WITH moved AS (
     UPDATE signoff.effects SET status = %(to)s,
         doubt_since = CASE WHEN %(doubt)s THEN coalesce(doubt_since, clock_timestamp()) END,
@@ -77,32 +80,31 @@ WITH moved AS (
         ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
     WHERE operation_id = %(operation_id)s AND status = %(from)s AND status = ANY(%(sources)s)
         AND fence IS NOT DISTINCT FROM %(fence)s
-    RETURNING operation_id)
-INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason, reference)
-SELECT operation_id, %(from)s, %(to)s, %(actor)s, %(reason)s, %(reference)s FROM moved
+    RETURNING operation_id, job_id),
+history AS (
+    INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason, reference)
+    SELECT operation_id, %(from)s, %(to)s, %(actor)s, %(reason)s, %(reference)s FROM moved),
+attempt AS (
+    UPDATE signoff.attempts a SET outcome = %(outcome)s, message = %(message)s, ended_at = clock_timestamp()
+    FROM moved WHERE a.operation_id = moved.operation_id AND a.number = %(number)s AND %(outcome)s::text IS NOT NULL),
+told AS (
+    UPDATE signoff.jobs j SET event_sequence = event_sequence + 1 FROM moved
+    WHERE j.id = moved.job_id AND %(event_type)s::text IS NOT NULL RETURNING j.id, j.event_sequence),
+event AS ({TELL})
+SELECT operation_id FROM moved
 """
 
-END_ATTEMPT = """
-UPDATE signoff.attempts SET outcome = %s, message = %s, ended_at = clock_timestamp()
-WHERE operation_id = %s AND number = %s AND fence = %s AND outcome IS NULL RETURNING ended_at
-"""
-
+# What never left is cancelled; what may have left stays in doubt.
 CANCEL_UNSENT = """
 WITH moved AS (
-    UPDATE signoff.effects e SET status = 'cancelled', ended_at = clock_timestamp(), retry_at = NULL
+    UPDATE signoff.effects e SET retry_at = NULL,
+        status = CASE WHEN e.doubt_since IS NULL THEN 'cancelled' ELSE 'in_doubt' END,
+        ended_at = CASE WHEN e.doubt_since IS NULL THEN clock_timestamp() END
     FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone
-        AND status IN ('planned', 'retry_wait') AND doubt_since IS NULL ORDER BY operation_id FOR UPDATE) AS was
-    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status)
+        AND status IN ('planned', 'retry_wait') ORDER BY operation_id FOR UPDATE) AS was
+    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status AS was, e.status)
 INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
-SELECT operation_id, status, 'cancelled', %(actor)s, 'the job ended' FROM moved
-"""
-
-DOUBT_UNSETTLED = """
-WITH moved AS (
-    UPDATE signoff.effects SET status = 'in_doubt', retry_at = NULL
-    WHERE job_id = %(job)s AND NOT alone AND status = 'retry_wait' AND doubt_since IS NOT NULL RETURNING operation_id)
-INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
-SELECT operation_id, 'retry_wait', 'in_doubt', %(actor)s, 'the job ended while it was in doubt' FROM moved
+SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved
 """
 
 
@@ -209,19 +211,6 @@ class EffectTable:
         sent = {"attempts": row["attempts"], "first_dispatched_at": row["first_dispatched_at"], "fence": fence}
         return replace(effect, status=EffectStatus.dispatched, retry_at=None, **sent)
 
-    async def end_attempt(self, effect: Effect, outcome: Outcome, message: str | None) -> datetime:
-        """Fills in the outcome, once. Returns the database's time.
-
-        Raises:
-            LeaseLost: the attempt is not this worker's, or has its outcome already.
-        """
-        parameters = (outcome, message, effect.operation_id, effect.attempts, effect.fence)
-        row = await (await self._conn.execute(END_ATTEMPT, parameters)).fetchone()
-        if row is None:
-            raise LeaseLost(f"attempt {effect.attempts} of {effect.operation_id} is settled already")
-        ended: datetime = row["ended_at"]
-        return ended
-
     async def move(
         self,
         effect: Effect,
@@ -233,7 +222,10 @@ class EffectTable:
         error: tuple[str, str] | None = None,
         new_generation: bool = False,
         alone: bool = False,
+        outcome: Outcome | None = None,
+        event: NewEvent | None = None,
     ) -> bool:
+        """Also ends the attempt, if the step follows from one: with its `outcome`."""
         result_type, payload = result or (None, None)
         code, message = error or (None, None)
         parameters = {
@@ -254,13 +246,14 @@ class EffectTable:
             "ended": step.to in ENDED,
             "actor": actor,
             "reason": step.reason,
+            "outcome": outcome,
+            "number": effect.attempts,
+            **event_parameters(event),
         }
-        cursor = await self._conn.execute(MOVE, parameters)
-        return cursor.rowcount == 1
+        return await (await self._conn.execute(MOVE, parameters)).fetchone() is not None
 
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
         await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
-        await self._conn.execute(DOUBT_UNSETTLED, {"job": job_id, "actor": actor})
 
     async def lapsed(self, limit: int) -> Sequence[Effect]:
         """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 from psycopg import AsyncConnection
@@ -20,6 +21,13 @@ VALUES (%(id)s, %(job_id)s, coalesce((SELECT event_sequence FROM job), 0), %(typ
     %(data)s::json)
 """
 
+# For a statement that moves a job and tells of it in one: `told` is that job's row, its event_sequence raised.
+TELL = """
+INSERT INTO signoff.events (id, job_id, sequence, type, subject, actor, data)
+SELECT %(event_id)s, told.id, told.event_sequence, %(event_type)s, %(event_subject)s, %(event_actor)s, %(event_data)s::json
+FROM told WHERE %(event_type)s::text IS NOT NULL
+"""
+
 # Only what no running transaction can still precede: positions are given before the commit.
 AFTER = """
 SELECT id, type, subject, actor, data, job_id, sequence, at, tx::text || '-' || position AS cursor
@@ -27,6 +35,19 @@ FROM signoff.events
 WHERE tx < pg_snapshot_xmin(pg_current_snapshot()) AND (tx, position) > (%(tx)s::xid8, %(position)s)
 ORDER BY tx, position LIMIT %(limit)s
 """
+
+
+def event_parameters(event: NewEvent | None) -> dict[str, Any]:
+    """The parameters of TELL; without an event it inserts nothing."""
+    if event is None:
+        return {f"event_{name}": None for name in ("id", "type", "subject", "actor", "data")}
+    return {
+        "event_id": uuid4(),
+        "event_type": event.type,
+        "event_subject": event.subject,
+        "event_actor": event.actor,
+        "event_data": json.dumps(event.data, ensure_ascii=False),
+    }
 
 
 class EventTable:

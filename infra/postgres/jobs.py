@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,21 +13,27 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Json
 
 from signoff.domain.errors import LeaseLost
+from signoff.domain.events import NewEvent
 from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
+from signoff.infra.postgres.events import TELL, event_parameters
 
 COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence,
     tries, ran_seconds, cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, result, error_code,
     error_message"""
 
-INSERT = """
+JOB_COLUMNS = ", ".join(f"j.{column.strip()}" for column in COLUMNS.split(","))
+
+INSERT = f"""
 INSERT INTO signoff.jobs
     (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {COLUMNS}
 """
 
-MOVE = """
+MOVE = f"""
+WITH told AS (
 UPDATE signoff.jobs SET
     status = %(to)s,
+    event_sequence = event_sequence + CASE WHEN %(event_type)s::text IS NULL THEN 0 ELSE 1 END,
     run_at = coalesce(%(run_at)s, clock_timestamp() + %(run_in)s),
     tries = CASE WHEN %(keep_tries)s THEN tries ELSE 0 END,
     offered_at = NULL, lease_owner = NULL, lease_until = NULL,
@@ -36,7 +43,9 @@ UPDATE signoff.jobs SET
     result = %(result)s, error_code = %(code)s, error_message = %(message)s,
     ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
 WHERE id = %(id)s AND status = ANY(%(sources)s)
-RETURNING id
+RETURNING id, event_sequence),
+event AS ({TELL})
+SELECT id FROM told
 """
 
 PROMOTE = f"""
@@ -49,6 +58,20 @@ RETURNING id
 """
 
 
+FENCE = """
+SELECT cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, clock_timestamp() AS now
+FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A running job whose row is locked under its fence, and the database's time."""
+
+    job: Job
+    now: datetime
+
+
 def job_of(row: DictRow) -> Job:
     return Job(**{**row, "status": JobStatus(row["status"])})
 
@@ -59,23 +82,10 @@ class JobTable:
 
     async def insert(
         self, job_id: UUID, command: SubmitJob, thread_id: str, status: JobStatus, by: str, door: str
-    ) -> bool:
-        cursor = await self._conn.execute(
-            INSERT,
-            (
-                job_id,
-                thread_id,
-                command.agent,
-                status,
-                command.input,
-                Json(dict(command.labels)),
-                by,
-                door,
-                command.idempotency_key,
-                command.digest(),
-            ),
-        )
-        return await cursor.fetchone() is not None
+    ) -> Job | None:
+        labels, digest = Json(dict(command.labels)), command.digest()
+        what = (job_id, thread_id, command.agent, status, command.input, labels)
+        return await self._one(INSERT, *what, by, door, command.idempotency_key, digest)
 
     async def get(self, job_id: UUID) -> Job | None:
         return await self._one(f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s", job_id)
@@ -99,19 +109,18 @@ class JobTable:
             f"SELECT {COLUMNS} FROM signoff.jobs WHERE submitted_by = %s AND idempotency_key = %s", by, key
         )
 
-    async def fence(self, job_id: UUID, fence: int) -> Job:
+    async def fence(self, job: Job) -> Fenced:
         """The first statement of every fenced transaction: locks the running job by id and fence.
 
         Raises:
             LeaseLost: another worker has it, or it is no longer running.
         """
-        sql = (
-            f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE"
-        )
-        job = await self._one(sql, job_id, fence)
-        if job is None:
-            raise LeaseLost(f"the lease of job {job_id} under fence {fence} is gone", job_id=str(job_id), fence=fence)
-        return job
+        row = await (await self._conn.execute(FENCE, (job.id, job.fence))).fetchone()
+        if row is None:
+            gone = f"the lease of job {job.id} under fence {job.fence} is gone"
+            raise LeaseLost(gone, job_id=str(job.id), fence=job.fence)
+        by: str | None = row["cancel_requested_by"]
+        return Fenced(replace(job, cancel_requested=row["cancel_requested"], cancel_requested_by=by), row["now"])
 
     async def move(
         self,
@@ -123,6 +132,7 @@ class JobTable:
         keep_tries: bool = False,
         result: Mapping[str, Any] | None = None,
         error: tuple[str, str] | None = None,
+        event: NewEvent | None = None,
     ) -> bool:
         code, message = error or (None, None)
         parameters = {
@@ -136,6 +146,7 @@ class JobTable:
             "code": code,
             "message": message,
             "ended": to in ENDED,
+            **event_parameters(event),
         }
         cursor = await self._conn.execute(MOVE, parameters)
         return await cursor.fetchone() is not None

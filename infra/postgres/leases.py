@@ -13,9 +13,7 @@ from psycopg.rows import DictRow
 
 from signoff.domain.jobs import Job, JobStatus
 from signoff.infra.postgres.checkpoints import Head
-from signoff.infra.postgres.jobs import COLUMNS, job_of
-
-JOB_COLUMNS = ", ".join(f"j.{column.strip()}" for column in COLUMNS.split(","))
+from signoff.infra.postgres.jobs import COLUMNS, JOB_COLUMNS, job_of
 
 # tries is counted before any work: a job that kills its worker is stopped by it.
 CLAIM = f"""

@@ -16,7 +16,7 @@ from signoff.domain.jobs import Job
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import LockedReview, NewReview
 from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewStatus
-from signoff.infra.postgres.jobs import JobTable
+from signoff.infra.postgres.jobs import JOB_COLUMNS, job_of
 
 INSERT_REVIEW = """
 INSERT INTO signoff.reviews
@@ -48,6 +48,17 @@ SELECT = f"""
 SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, {ITEM_COLUMNS},
     {DECISION_COLUMNS}
 FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id LEFT JOIN signoff.decisions d ON d.item_id = i.id
+"""
+
+LOCK_JOB = f"""
+SELECT {JOB_COLUMNS}, t.lineage_root FROM signoff.reviews r
+JOIN signoff.jobs j ON j.id = r.job_id JOIN signoff.threads t ON t.id = r.thread_id
+WHERE r.id = %s FOR NO KEY UPDATE OF j
+"""
+
+LOCK = f"""
+{SELECT.replace("SELECT r.id", "SELECT clock_timestamp() AS now, r.id", 1)}
+WHERE r.id = %s ORDER BY i.ordinal FOR UPDATE OF r, i
 """
 
 DECIDE = """
@@ -96,19 +107,13 @@ class ReviewTable:
         return await cursor.fetchone() is not None
 
     async def lock(self, review_id: UUID) -> LockedReview | None:
-        cursor = await self._conn.execute(
-            "SELECT r.job_id, t.lineage_root FROM signoff.reviews r JOIN signoff.threads t ON t.id = r.thread_id"
-            " WHERE r.id = %s",
-            (review_id,),
-        )
-        found = await cursor.fetchone()
-        job = await JobTable(self._conn).lock(found["job_id"]) if found else None
-        if found is None or job is None:
+        row = await (await self._conn.execute(LOCK_JOB, (review_id,))).fetchone()
+        if row is None:
             return None
-        sql = SELECT.replace("SELECT r.id", "SELECT clock_timestamp() AS now, r.id", 1)
-        cursor = await self._conn.execute(sql + " WHERE r.id = %s ORDER BY i.ordinal FOR UPDATE OF r, i", (review_id,))
+        root = row.pop("lineage_root")
+        cursor = await self._conn.execute(LOCK, (review_id,))
         rows = await cursor.fetchall()
-        return LockedReview(review_of(rows), job, found["lineage_root"], rows[0]["now"])
+        return LockedReview(review_of(rows), job_of(row), root, rows[0]["now"])
 
     async def of_job(self, job_id: UUID) -> Sequence[Review]:
         cursor = await self._conn.execute(

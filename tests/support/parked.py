@@ -107,7 +107,7 @@ async def parked(store: PostgresStore, *calls: Mapping[str, Any], who: Principal
     items = tuple(_with_operation(call, job.thread_id) for call in calls or (refund(),))
     pause = ReviewPause(f"interrupt-{uuid4()}", items, POLICY.digest)
     async with store.begin() as tx:
-        await tx.jobs.fence(job.id, job.fence)
+        await tx.jobs.fence(job)
         assert await park(tx, job, [pause], "checkpoint-1") is JobStatus.awaiting_review
         reviews = await tx.reviews.of_job(job.id)
     return Parked(job.id, job.thread_id, reviews[-1].id)
@@ -122,7 +122,7 @@ async def ended(store: PostgresStore, job_id: UUID, *, well: bool = True) -> Non
     """Claims the job and ends it, well or as failed."""
     job = await claimed(store, job_id)
     async with store.begin() as tx:
-        await tx.jobs.fence(job.id, job.fence)
+        await tx.jobs.fence(job)
         await (finish(tx, job, {"answer": "Done."}) if well else fail(tx, job, "step_limit", "too many rounds"))
 
 
@@ -130,7 +130,7 @@ async def held(store: PostgresStore, job_id: UUID, operations: Sequence[str] = (
     """Claims the job and parks it for an operator."""
     job = await claimed(store, job_id)
     async with store.begin() as tx:
-        await tx.jobs.fence(job.id, job.fence)
+        await tx.jobs.fence(job)
         await hold(tx, job, "effect_held", "settle the effect", operations=list(operations))
 
 
@@ -138,7 +138,7 @@ async def tried(store: PostgresStore, job_id: UUID, operation: str, *steps: Step
     """Claims the job, sends its planned effect, ends that attempt with `outcome` and goes the steps; holds the job."""
     job = await claimed(store, job_id)
     async with store.begin() as tx:
-        await tx.jobs.fence(job.id, job.fence)
+        await tx.jobs.fence(job)
         effect = await tx.effects.lock(operation)
         assert effect is not None
         effect = await tx.effects.dispatch(effect, Terms(), fence=job.fence, worker="worker-1")
