@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -89,6 +90,15 @@ async def check_reachable(database_url: str) -> None:
     await conn.close()
 
 
+@contextmanager
+def refusals_in_words() -> Iterator[None]:
+    """Raises SettingsInvalid where the database's user lacks a right."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SettingsInvalid(f"the database's user may not do this: {error.diag.message_primary}") from None
+
+
 async def _within(
     settings: Settings,
     addresses: Addresses,
@@ -97,8 +107,9 @@ async def _within(
 ) -> T:
     _speak_plainly()
     await check_reachable(addresses.database_url)
-    async with open_services(settings, addresses, hints=hints, pool_size=2) as services:
-        return await work(services)
+    with refusals_in_words():
+        async with open_services(settings, addresses, hints=hints, pool_size=2) as services:
+            return await work(services)
 
 
 def _speak_plainly() -> None:

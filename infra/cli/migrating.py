@@ -6,7 +6,7 @@ import asyncio
 
 import typer
 
-from signoff.infra.cli.acting import check_reachable, database_address, load_settings
+from signoff.infra.cli.acting import check_reachable, database_address, load_settings, refusals_in_words
 from signoff.infra.cli.apps import one_command
 from signoff.infra.postgres.migrate import head_revision, migrate
 
@@ -22,4 +22,5 @@ def migrate_() -> None:
 
 async def _migrate(database_url: str) -> None:
     await check_reachable(database_url)
-    await migrate(database_url)
+    with refusals_in_words():
+        await migrate(database_url)

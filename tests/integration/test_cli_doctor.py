@@ -24,7 +24,7 @@ def cli(database_url: str, redis_url: str) -> Cli:
 def examine(cli: Cli, **environment: str) -> tuple[int, dict[str, Any]]:
     """Exit code, and the checks by name."""
     result = cli.run(None, "doctor", "--json", **environment)
-    document = json.loads(result.stdout)
+    document: dict[str, Any] = json.loads(result.stdout)
     assert document["ok"] == (result.exit_code == 0)
     return result.exit_code, {check["name"]: check for check in document["checks"]}
 
