@@ -33,9 +33,10 @@ def wrong(cli: Cli, **environment: str) -> dict[str, Any]:
     """The one check that found something."""
     code, checks = examine(cli, **environment)
     assert code == 1
-    (found,) = [check for check in checks.values() if not check["ok"]]
-    assert found["remedy"]
-    return found
+    found: list[dict[str, Any]] = [check for check in checks.values() if not check["ok"]]
+    assert len(found) == 1, found
+    assert found[0]["remedy"]
+    return found[0]
 
 
 def change(cli: Cli, sql: str) -> None:
