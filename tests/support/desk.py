@@ -10,15 +10,20 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from langchain_core.messages import AnyMessage, ToolMessage
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from pydantic import SecretStr
 
+from examples.support_desk.agent import agent as support_desk
 from examples.support_desk.mailbox import Mailbox
 from examples.support_desk.payments import Payments
 from signoff.domain.authority import Principal, PrincipalKind, Right
+from signoff.domain.cancelling import cancel_job
 from signoff.domain.deciding import Decided, decide_review
 from signoff.domain.decisions import parse_answers
-from signoff.domain.effects import Effect
+from signoff.domain.effects import Effect, EffectStatus
 from signoff.domain.jobs import ENDED, Job, JobStatus, SubmitJob
+from signoff.domain.operating import Finding, Settlement, replay_effect, resolve_effect, retry_job, skip_effect
 from signoff.domain.reviews import Review, ReviewStatus
 from signoff.domain.submitting import submit_job
 from signoff.infra.addresses import Addresses
@@ -28,6 +33,8 @@ from signoff.infra.postgres.effects import COLUMNS, effect_of
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.settings import Settings
 from signoff.workers.dispatching import run_dispatcher
+from signoff.workers.results import pack_text
+from tests.support.desk_agents import OTHERS
 from tests.support.eventually import eventually
 from tests.support.worker_process import Strike, WorkerProcess
 
@@ -73,8 +80,8 @@ class Desk:
         self.workers.append(worker)
         return worker
 
-    async def submit(self, text: str, thread_id: str | None = None) -> UUID:
-        command = SubmitJob(AGENT, text, thread_id=thread_id)
+    async def submit(self, text: str, thread_id: str | None = None, *, agent: str = AGENT, **options: Any) -> UUID:
+        command = SubmitJob(agent, text, thread_id=thread_id, **options)
         return (await submit_job(self.store, self.hints, command, SHOP, "http")).job.id
 
     async def decide(self, review_id: UUID, *decisions: Mapping[str, Any], who: Principal = RITA) -> Decided:
@@ -82,6 +89,32 @@ class Desk:
         return await decide_review(
             self.store, self.hints, review_id, answers, who, door="http", environment="development"
         )
+
+    async def cancel(self, job_id: UUID) -> Job:
+        return await cancel_job(self.store, self.hints, job_id, SHOP)
+
+    async def resolve(self, effect: Effect, finding: Finding) -> Effect:
+        reference = "looked it up" if finding is Finding.applied else None
+        settlement = Settlement(OLGA, "asked the provider", reference)
+        result = pack_text("An operator says that it was done.") if finding is Finding.applied else None
+        return await resolve_effect(self.store, self.hints, effect.operation_id, finding, settlement, result)
+
+    async def skip(self, effect: Effect, text: str) -> Effect:
+        settlement = Settlement(OLGA, "done by hand")
+        return await skip_effect(self.store, self.hints, effect.operation_id, settlement, pack_text(text))
+
+    async def replay(self, effect: Effect) -> Effect:
+        settlement = Settlement(OLGA, "the cause is mended")
+        return await replay_effect(self.store, self.hints, effect.operation_id, settlement)
+
+    async def retry(self, job_id: UUID) -> Job:
+        return await retry_job(self.store, self.hints, job_id, OLGA)
+
+    async def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        """What only a test does: looks into the tables, or bends them."""
+        async with self.store.connection() as conn:
+            cursor = await conn.execute(statement, parameters)
+            return await cursor.fetchall() if cursor.description else []
 
     async def job(self, job_id: UUID) -> Job:
         async with self.store.begin() as tx:
@@ -99,6 +132,31 @@ class Desk:
             cursor = await conn.execute(f"SELECT {COLUMNS} FROM signoff.effects e WHERE job_id = %s", (job_id,))
             effects = [effect_of(row) for row in await cursor.fetchall()]
         return {effect.tool: effect for effect in effects}
+
+    async def effect(self, job_id: UUID, tool: str, *statuses: EffectStatus, within_seconds: float = 20.0) -> Effect:
+        """The job's effect of this tool, once it has one of the states (any if none is named)."""
+
+        async def reached() -> Effect | None:
+            effect = (await self.effects(job_id)).get(tool)
+            return effect if effect is not None and (not statuses or effect.status in statuses) else None
+
+        return await eventually(reached, within_seconds=within_seconds, message=lambda: self.story())
+
+    async def messages(self, job_id: UUID) -> list[AnyMessage]:
+        """The history of the job's thread, as the next run will find it."""
+        (thread,) = await self.sql(
+            "SELECT id, head_checkpoint_id FROM signoff.threads WHERE id = %s", (await self.job(job_id)).thread_id
+        )
+        place = {"thread_id": thread["id"], "checkpoint_ns": "", "checkpoint_id": thread["head_checkpoint_id"]}
+        async with self.store.connection() as conn:
+            found = await AsyncPostgresSaver(conn).aget_tuple({"configurable": place})
+        assert found is not None
+        messages: list[AnyMessage] = found.checkpoint["channel_values"]["messages"]
+        return messages
+
+    async def results(self, job_id: UUID) -> dict[str, ToolMessage]:
+        """The results in the history of the job's thread, the last of each tool."""
+        return {str(m.name): m for m in await self.messages(job_id) if isinstance(m, ToolMessage)}
 
     async def until(self, job_id: UUID, *statuses: JobStatus, within_seconds: float = 20.0) -> Job:
         """The job once it has one of the states (any end if none is named)."""
@@ -124,6 +182,13 @@ class Desk:
     def refunds(self) -> list[dict[str, Any]]:
         """What the payments service says that it did."""
         return self.payments.applied()
+
+
+def answer_of(job: Job) -> str:
+    """What a job that ended well has answered."""
+    assert job.status is JobStatus.succeeded, (job.status, job.error_code, job.error_message)
+    assert job.result is not None
+    return str(job.result["text"])
 
 
 @asynccontextmanager
@@ -166,10 +231,9 @@ async def open_desk(
 
 
 async def _enroll(store: PostgresStore) -> None:
-    # An agent that some worker serves; the real one registers itself when it starts.
-    from examples.support_desk.agent import agent  # noqa: PLC0415
-
+    # Agents that some worker serves; a worker registers its own when it starts.
     async with store.begin() as tx:
         for principal in (SHOP, RITA, RAVI, OLGA):
             await tx.principals.create(principal)
-        await tx.agents.register(agent.name, agent.describe(), agent.loaded_policy)
+        for agent in (support_desk, *OTHERS):
+            await tx.agents.register(agent.name, agent.describe(), agent.loaded_policy)

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 from signoff.workers.faults import Point
 
@@ -34,7 +36,8 @@ class Striking:
             return
         self._reached += 1
         if self._reached == self._strike.nth:
-            os.kill(os.getpid(), self._strike.sign)
+            # To this thread: a signal to the process may leave it running for a while.
+            signal.pthread_kill(threading.get_ident(), self._strike.sign)
 
 
 class WorkerProcess:
@@ -53,6 +56,11 @@ class WorkerProcess:
     def exit_code(self) -> int | None:
         """None while it runs; minus the signal that killed it."""
         return self._process.exitcode
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether a signal has stopped it (Linux)."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def send(self, sign: signal.Signals) -> None:
         if self._process.is_alive():
@@ -75,9 +83,7 @@ class WorkerProcess:
 
 def _forkserver() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["signoff.workers.app", "examples.support_desk.agent", "tests.support.worker_process"]
-    )
+    context.set_forkserver_preload(["signoff.workers.app", "tests.support.desk_agents", "tests.support.worker_process"])
     return context
 
 
