@@ -307,7 +307,7 @@ class AddressUnavailable(Unavailable):
 
 
 class ProcessFailed(Unavailable):
-    """A process of `signoff up` has ended by itself, or did not get ready; the message ends with the tail of its log."""
+    """A process of `signoff up` has ended by itself, or did not get ready; the message ends with its log's tail."""
 
     code = "process_failed"
 

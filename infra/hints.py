@@ -82,7 +82,7 @@ class CeleryHints:
     def queue_is_empty(self, agent: str) -> bool:
         """True also if the broker can't be asked: then offering again does no harm."""
         try:
-            return int(self._redis.llen(agent_queue(agent))) == 0  # type: ignore[arg-type]
+            return int(self._redis.llen(agent_queue(agent))) == 0
         except RedisError:
             return True
 
@@ -102,7 +102,7 @@ class CeleryHints:
 
     def _publish(self, task: str, argument: str, queue: str) -> None:
         try:
-            if int(self._redis.llen(queue)) < LONG_ENOUGH:  # type: ignore[arg-type]
+            if int(self._redis.llen(queue)) < LONG_ENOUGH:
                 self._broker.send_task(task, args=[argument], queue=queue, retry=False, ignore_result=True)
         except Exception as error:
             log.warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Protocol
 
 from signoff.infra.addresses import Addresses
 from signoff.infra.bootstrap import open_services
@@ -11,7 +12,13 @@ from signoff.infra.hints import CeleryHints
 from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
-from signoff.workers.dispatcher import recovery, run_activities
+from signoff.workers.dispatcher import Activity, recovery, run_activities
+
+
+class Stream(Activity, Protocol):
+    """An activity that holds a connection of its own."""
+
+    async def close(self) -> None: ...
 
 
 async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asyncio.Event | None = None) -> None:
@@ -22,7 +29,7 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
     try:
         async with open_services(settings, addresses, hints=hints) as services:
             store = services.store
-            streams = [
+            streams: list[Stream] = [
                 PublishEvents(store, redis_url, settings),
                 TakeJobs(store, hints, redis_url, settings),
                 TakeDecisions(store, hints, redis_url, settings),

@@ -8,20 +8,60 @@ from datetime import datetime
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.types import Command
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command, Interrupt
 
 from signoff.domain.effects import ENDED, HELD, EffectStatus
 from signoff.domain.errors import CannotResume
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause, read_pause
 from signoff.domain.reviews import Item, Review, ReviewStatus
+from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim
 from signoff.infra.postgres.store import PostgresTransaction
 from signoff.workers import refusals, results
 from signoff.workers.calls import Call
 from signoff.workers.graph import first_input
 from signoff.workers.messages import open_calls
+from signoff.workers.serving import Graph
 
+# LangGraph's channel of a task's questions (private in 1.2; a test fails if an upgrade renames it).
+INTERRUPT = "__interrupt__"
 ANSWERED = (ReviewStatus.decided, ReviewStatus.expired)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadState:
+    """Where a thread stands: its values, what it asks for, and whether nodes remain. Empty if it has no head."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    interrupts: Sequence[Interrupt] = ()
+    remains: bool = False
+
+
+async def read_head(graph: Graph, saver: RunSaver, config: Any, claim: Claim) -> HeadState:
+    """Reads no more than the start needs.
+
+    A thread that waits at its own interrupts is read from the checkpoint's pending writes alone: building LangGraph's
+    whole snapshot costs as much as a superstep.
+    """
+    if claim.head is None:
+        return HeadState()
+    if claim.goes_on and (asked := _asked(await saver.aget_tuple(config))):
+        return HeadState(interrupts=asked)
+    state = await graph.aget_state(config)
+    # By its tasks and not by `next`: that is empty where a run died after its nodes and before their step was applied.
+    return HeadState(state.values, state.interrupts, bool(state.tasks))
+
+
+def _asked(head: CheckpointTuple | None) -> list[Interrupt]:
+    """The interrupts of a checkpoint, if every task that asks has asked one thing and was never answered."""
+    by_task: dict[str, list[tuple[str, Any]]] = {}
+    for task_id, channel, value in (head.pending_writes or ()) if head else ():
+        by_task.setdefault(task_id, []).append((channel, value))
+    asking = [writes for writes in by_task.values() if any(channel == INTERRUPT for channel, _ in writes)]
+    if any(len(writes) != 1 for writes in asking):
+        return []
+    return [interrupt for writes in asking for interrupt in writes[0][1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +74,17 @@ class Start:
     pauses: Sequence[Pause] = field(default_factory=tuple)
 
 
-async def find_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start:
-    """Where the run begins. `state` is the thread's StateSnapshot, or None if it has no head.
+async def find_start(tx: PostgresTransaction, claim: Claim, state: HeadState) -> Start:
+    """Where the run begins, from where the thread stands.
 
     Raises:
         CannotResume: the thread's state does not fit the job.
     """
-    if claim.head is None or claim.head.job_id != claim.job.id:
+    if not claim.goes_on:
         return await _first_start(tx, claim, state)
     pauses = [read_pause(pending.id, pending.value) for pending in state.interrupts]
     if not pauses:
-        return Start("continue") if state.next else Start("finish")
+        return Start("continue") if state.remains else Start("finish")
     answers = await _answers(tx, claim, pauses)
     if not answers:
         return Start("park", pauses=pauses)
@@ -52,10 +92,9 @@ async def find_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start
 
 
 async def _first_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start:
-    if await tx.reviews.of_job(claim.job.id):
+    if claim.has_reviews:
         raise CannotResume("the job has a review, and its thread no checkpoint of this job")
-    values: Mapping[str, Any] = state.values if state is not None else {}
-    closing = await _closing(tx, values.get("messages", ()), values.get("calls", ()))
+    closing = await _closing(tx, state.values.get("messages", ()), state.values.get("calls", ()))
     return Start("start", first_input([*closing, HumanMessage(claim.job.input, id=f"input-{claim.job.id}")]))
 
 
@@ -79,7 +118,7 @@ async def _last_word(tx: PostgresTransaction, call_id: str, tool: str, call: Cal
 
 async def _answers(tx: PostgresTransaction, claim: Claim, pauses: Sequence[Pause]) -> dict[str, Any]:
     reviews = {review.interrupt_id: review for review in await tx.reviews.of_job(claim.job.id)}
-    now = await tx.now()
+    now = await tx.now() if any(isinstance(pause, WaitPause) for pause in pauses) else claim.job.run_at
     answers: dict[str, Any] = {}
     for pause in pauses:
         answer = await _answer(tx, pause, reviews, now)

@@ -30,7 +30,7 @@ from signoff.workers.graph import ModelFailed, RunContext
 from signoff.workers.guarding import Guard, Stop
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
-from signoff.workers.resuming import Start, find_start
+from signoff.workers.resuming import Start, find_start, read_head
 from signoff.workers.serving import Graph, Served
 from signoff.workers.shielding import to_the_end
 
@@ -245,8 +245,8 @@ class _RunOf:
         await self._faults.reach(Point.after_finish)
 
     async def _find_start(self) -> Start:
-        state = await self._graph.aget_state(self._config) if self._claim.head else None
-        async with self._store.begin() as tx:
+        state = await read_head(self._graph, self._saver, self._config, self._claim)
+        async with self._store.reading() as tx:
             return await find_start(tx, self._claim, state)
 
     def _context(self) -> RunContext:

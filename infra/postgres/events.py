@@ -24,7 +24,8 @@ VALUES (%(id)s, %(job_id)s, coalesce((SELECT event_sequence FROM job), 0), %(typ
 # For a statement that moves a job and tells of it in one: `told` is that job's row, its event_sequence raised.
 TELL = """
 INSERT INTO signoff.events (id, job_id, sequence, type, subject, actor, data)
-SELECT %(event_id)s, told.id, told.event_sequence, %(event_type)s, %(event_subject)s, %(event_actor)s, %(event_data)s::json
+SELECT %(event_id)s, told.id, told.event_sequence, %(event_type)s, %(event_subject)s, %(event_actor)s,
+    %(event_data)s::json
 FROM told WHERE %(event_type)s::text IS NOT NULL
 """
 

@@ -22,7 +22,8 @@ WITH j AS (
         lease_until = clock_timestamp() + %(lease)s, claimed_at = clock_timestamp()
     WHERE id = %(due)s AND status = 'queued' AND run_at <= clock_timestamp() AND tries < %(max_tries)s
     RETURNING *)
-SELECT {JOB_COLUMNS}, t.lineage_root, t.head_checkpoint_id, t.head_job_id, t.head_parked, t.subgraph_heads
+SELECT {JOB_COLUMNS}, EXISTS (SELECT 1 FROM signoff.reviews r WHERE r.job_id = j.id) AS has_reviews,
+    t.lineage_root, t.head_checkpoint_id, t.head_job_id, t.head_parked, t.subgraph_heads
 FROM j JOIN signoff.threads t ON t.id = j.thread_id
 """
 
@@ -59,7 +60,13 @@ class Claim:
     job: Job
     lineage_root: str
     head: Head | None
+    has_reviews: bool
     asked_at: float
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the thread's head is this job's own; otherwise the job starts with its input."""
+        return self.head is not None and self.head.job_id == self.job.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +166,4 @@ def _claim_of(row: DictRow, asked_at: float) -> Claim:
         head = Head(row["head_checkpoint_id"], row["head_job_id"], row["head_parked"], row["subgraph_heads"])
     names = Job.__dataclass_fields__
     job = Job(**{**{name: row[name] for name in names}, "status": JobStatus(row["status"])})
-    return Claim(job, row["lineage_root"], head, asked_at)
+    return Claim(job, row["lineage_root"], head, row["has_reviews"], asked_at)

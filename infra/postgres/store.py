@@ -82,6 +82,12 @@ class PostgresStore:
             yield PostgresTransaction(conn)
 
     @asynccontextmanager
+    async def reading(self) -> AsyncIterator[PostgresTransaction]:
+        """The same tables without a transaction around them: for reads that need no common snapshot."""
+        async with self.connection() as conn:
+            yield PostgresTransaction(conn)
+
+    @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[DictRow]]:
         """A connection in autocommit mode: for a single statement, which is its own transaction."""
         try:

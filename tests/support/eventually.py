@@ -6,16 +6,28 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 
+@overload
 async def eventually(
-    fn: Callable[[], T | Awaitable[T]], *, within_seconds: float = 10.0, message: str | Callable[[], str] = ""
-) -> T:
+    fn: Callable[[], Awaitable[T | None]], *, within_seconds: float = ..., message: str | Callable[[], str] = ...
+) -> T: ...
+
+
+@overload
+async def eventually(
+    fn: Callable[[], T | None], *, within_seconds: float = ..., message: str | Callable[[], str] = ...
+) -> T: ...
+
+
+async def eventually(
+    fn: Callable[[], Any], *, within_seconds: float = 10.0, message: str | Callable[[], str] = ""
+) -> Any:
     """The first true answer of `fn`, a function or a coroutine function; fails with `message` if none comes in time.
 
     What `fn` raises is raised; the last answer is always asked for after the deadline.
@@ -38,7 +50,7 @@ def eventually_sync(fn: Callable[[], T], *, within_seconds: float = 10.0, messag
     return asyncio.run(eventually(fn, within_seconds=within_seconds, message=message))
 
 
-async def _ask(fn: Callable[[], T | Awaitable[T]]) -> T:
+async def _ask(fn: Callable[[], Any]) -> Any:
     answer = fn()
     if inspect.isawaitable(answer):
         return await answer

@@ -142,9 +142,10 @@ async def tried(store: PostgresStore, job_id: UUID, operation: str, *steps: Step
         effect = await tx.effects.lock(operation)
         assert effect is not None
         effect = await tx.effects.dispatch(effect, Terms(), fence=job.fence, worker="worker-1")
-        await tx.effects.end_attempt(effect, outcome, "as the test wants it")
         for step in steps:
-            assert await tx.effects.move(effect, step, actor="test")
+            error = (str(outcome), "as the test wants it")
+            ends = outcome if step is steps[0] else None
+            assert await tx.effects.move(effect, step, actor="test", error=error, outcome=ends)
             effect = await tx.effects.lock(operation)
             assert effect is not None
         await hold(tx, job, "effect_held", "settle the effect", operations=[operation])
