@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -13,8 +14,10 @@ from signoff.workers.approving import why_not_now
 from signoff.workers.authoring import terms_of
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.executor import Sent, current
+from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.serving import Served
+from signoff.workers.shielding import to_the_end
 
 SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait)
 
@@ -23,26 +26,59 @@ class LoneRunner:
     """Sends one effect at a time, under a lease on the effect itself; the job is not touched."""
 
     def __init__(
-        self, store: PostgresStore, agents: Mapping[str, Served], environment: str, worker: str, lease: timedelta
+        self,
+        store: PostgresStore,
+        agents: Mapping[str, Served],
+        environment: str,
+        worker: str,
+        *,
+        lease: timedelta,
+        drain_seconds: float,
     ) -> None:
         self._store = store
         self._agents = agents
         self._environment = environment
         self._worker = worker
         self._lease = lease
+        self._drain_seconds = drain_seconds
         self._jitter = random.Random()
+        self._active: set[Guard] = set()
+        self._draining = False
+
+    def drain(self) -> None:
+        """Sends nothing more; a call that has not come back after `drain_seconds` is left. Safe from any thread."""
+        if self._draining:
+            return
+        self._draining = True
+        for guard in list(self._active):
+            guard.stop_after(self._drain_seconds, Stop.drained)
 
     async def run(self, operation_id: str) -> None:
         """Sends the effect if it is due and may still leave. A second message for it finds nothing to do."""
-        sent = await self._prepare(operation_id)
-        if sent is None:
-            return
+        task = asyncio.current_task()
+        assert task is not None
+        seconds = self._lease.total_seconds()
+        guard = Guard(task, claimed_at=time.monotonic(), lease_seconds=seconds)
+        self._active.add(guard)
         try:
-            async with asyncio.timeout(self._lease.total_seconds() * 0.9):
-                answer = await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
-        except TimeoutError:
-            answer = Answer(Outcome.unknown, f"no answer within {self._lease.total_seconds() * 0.9:g} s", None)
-        await self._record(sent, answer)
+            sent = None if self._draining else await to_the_end(self._prepare(operation_id))
+            if sent is not None:
+                guard.stop_after(seconds * 0.9, Stop.late)
+                await self._record(sent, await self._carry_out(sent, guard))
+        finally:
+            guard.end()
+            self._active.discard(guard)
+
+    async def _carry_out(self, sent: Sent, guard: Guard) -> Answer:
+        try:
+            return await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
+        except asyncio.CancelledError:
+            if guard.reason is None:
+                raise
+            uncancel()
+            return Answer(Outcome.unknown, f"no answer yet, and the worker gave up: {guard.reason}", None)
+        finally:
+            guard.end()
 
     async def _prepare(self, operation_id: str) -> Sent | None:
         async with self._store.begin() as tx:

@@ -65,3 +65,11 @@ class Guard:
             self._task.cancel()
         if self.reason is None or reason is Stop.lost:
             self.reason = reason
+
+
+def uncancel() -> None:
+    """The task goes on, after a cancellation that it knows the reason of."""
+    task = asyncio.current_task()
+    assert task is not None
+    while task.cancelling():
+        task.uncancel()

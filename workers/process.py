@@ -55,7 +55,9 @@ class WorkerProcess:
         limits = Limits(lease, settings.max_tries, settings.environment, settings.drain_seconds)
         self.runner = Runner(store, parts.agents, self._heartbeat, hints, limits, self.name, parts.faults)
         alone = timedelta(seconds=settings.wall_clock_seconds)
-        self._alone = LoneRunner(store, parts.agents, settings.environment, self.name, alone)
+        self._alone = LoneRunner(
+            store, parts.agents, settings.environment, self.name, lease=alone, drain_seconds=settings.drain_seconds
+        )
         self._heartbeat.start()
 
     def run_job(self, job_id: str) -> None:
@@ -75,6 +77,7 @@ class WorkerProcess:
     def _look(self) -> None:
         if self._parts.draining():
             self.runner.drain()
+            self._alone.drain()
 
 
 class ProcessOf:

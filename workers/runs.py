@@ -27,7 +27,7 @@ from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import ModelFailed, RunContext
-from signoff.workers.guarding import Guard, Stop
+from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
 from signoff.workers.resuming import Start, find_start, read_head
@@ -328,13 +328,6 @@ async def _give_back(tx: PostgresTransaction, job: Job) -> None:
     # A drain is nobody's fault: it does not count as a try.
     error = ("drained", "its worker was shut down during the run")
     await (running.cancel(tx, job) if job.cancel_requested else tx.jobs.move(job.id, JobStatus.queued, error=error))
-
-
-def uncancel() -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    while task.cancelling():
-        task.uncancel()
 
 
 def _parking(pauses: Sequence[Pause]) -> Leave:
