@@ -89,7 +89,7 @@ async def _stands_still(worker: WorkerProcess) -> None:
 async def _wake(sleeper: WorkerProcess, desk: Desk) -> None:
     """Wakes it, and waits until it has given up its run: it can drain."""
     sleeper.send(signal.SIGCONT)
-    assert sleeper.drain() == 0, desk.story()
+    assert await sleeper.drain() == 0, desk.story()
 
 
 async def _traces(desk: Desk, job_id: UUID) -> list[list[dict[str, Any]]]:

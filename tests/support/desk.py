@@ -36,7 +36,7 @@ from signoff.workers.dispatching import run_dispatcher
 from signoff.workers.results import pack_text
 from tests.support.desk_agents import OTHERS
 from tests.support.eventually import eventually
-from tests.support.worker_process import Strike, WorkerProcess
+from tests.support.worker_process import Strike, WorkerProcess, warm_up
 
 AGENT = "support-desk"
 SHOP = Principal("shop", PrincipalKind.service, frozenset(), frozenset({Right.submit}))
@@ -196,6 +196,7 @@ async def open_desk(
     database_url: str, redis_url: str, folder: Path, payments: Payments, mailbox: Mailbox
 ) -> AsyncIterator[Desk]:
     """A desk without workers yet; at the end nothing of it is left."""
+    await asyncio.to_thread(warm_up)
     addresses = Addresses(database_url, redis_url)
     settings = Settings(
         database_url=SecretStr(database_url),

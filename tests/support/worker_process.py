@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -66,10 +67,10 @@ class WorkerProcess:
         if self._process.is_alive():
             os.kill(self.pid, sign)
 
-    def drain(self, within_seconds: float = 15.0) -> int:
+    async def drain(self, within_seconds: float = 15.0) -> int:
         """Asks it to stop as an orchestrator does; returns its exit code."""
         self.send(signal.SIGTERM)
-        self._process.join(within_seconds)
+        await asyncio.to_thread(self._process.join, within_seconds)
         code = self._process.exitcode
         self.kill()
         assert code is not None, f"the worker did not stop within {within_seconds} s of SIGTERM"
@@ -79,6 +80,17 @@ class WorkerProcess:
         if self._process.is_alive():
             self._process.kill()
         self._process.join(5)
+
+
+def warm_up() -> None:
+    """Starts the server that workers are forked from: it takes seconds, once."""
+    process = _forkserver().Process(target=_nothing)
+    process.start()
+    process.join()
+
+
+def _nothing() -> None:
+    return None
 
 
 def _forkserver() -> multiprocessing.context.ForkServerContext:
