@@ -24,10 +24,8 @@ async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def publisher(world: World) -> AsyncIterator[PublishEvents]:
-    publisher = world.publisher()
-    yield publisher
-    await publisher.close()
+async def publisher(world: World) -> PublishEvents:
+    return world.publisher()
 
 
 class Killed(BaseException):
@@ -99,7 +97,6 @@ async def test_after_a_restart_of_redis_nothing_is_missing(database_url: str, ke
             await settled(publisher)
 
             assert set(await world.sent_subjects()) == {"one", "two"}
-            await publisher.close()
 
 
 async def test_a_redis_that_comes_back_without_its_last_seconds_gets_them_again(database_url: str) -> None:
@@ -119,7 +116,6 @@ async def test_a_redis_that_comes_back_without_its_last_seconds_gets_them_again(
             await settled(publisher)
 
             assert set(await world.sent_subjects()) == {"before", "after"}
-            await publisher.close()
 
 
 async def test_after_a_restart_only_what_may_be_missing_is_sent_again(world: World, publisher: PublishEvents) -> None:
@@ -152,7 +148,6 @@ async def test_killed_anywhere_while_events_are_taken_back_nothing_is_lost(
     await drained(second)
 
     assert await world.sent_subjects() == ["one", "two"]
-    await second.close()
 
 
 @pytest.mark.parametrize("noticed", [False, True])
@@ -182,7 +177,6 @@ async def test_emptied_again_while_events_are_taken_back(
     await drained(publisher)
 
     assert await world.sent_subjects() == ["one", "two"]
-    await other.close()
 
 
 async def test_a_publisher_that_appended_before_the_loss_can_not_hide_it(
@@ -206,7 +200,6 @@ async def test_a_publisher_that_appended_before_the_loss_can_not_hide_it(
     await drained(other)
 
     assert await world.sent_subjects() == ["one"]
-    await other.close()
 
 
 async def test_many_events_are_taken_back_in_small_transactions(

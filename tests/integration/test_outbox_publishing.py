@@ -27,10 +27,8 @@ async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def publisher(world: World) -> AsyncIterator[PublishEvents]:
-    publisher = world.publisher()
-    yield publisher
-    await publisher.close()
+async def publisher(world: World) -> PublishEvents:
+    return world.publisher()
 
 
 class Killed(BaseException):
@@ -94,7 +92,6 @@ async def test_while_redis_is_down_the_rows_stay(database_url: str) -> None:
             with pytest.raises(BrokerUnavailable):
                 await publisher.step()
             assert await world.unsent() == 1
-            await publisher.close()
 
 
 async def test_a_full_redis_leaves_the_rows(database_url: str) -> None:
@@ -112,7 +109,6 @@ async def test_a_full_redis_leaves_the_rows(database_url: str) -> None:
             await world.redis.config_set("maxmemory", "0")
             await drained(publisher)
             assert await world.sent_subjects() == ["one"]
-            await publisher.close()
 
 
 async def test_an_event_that_commits_late_is_not_lost(world: World, publisher: PublishEvents) -> None:
@@ -168,8 +164,6 @@ async def test_two_publishers_keep_the_order_of_each_job(world: World, monkeypat
     for job in jobs:
         own = [int(event["sequence"]) for event in sent if event["subject"].startswith(str(job.id))]
         assert own == sorted(own)
-    for publisher in publishers:
-        await publisher.close()
 
 
 async def test_a_publisher_leaves_the_work_to_the_one_that_is_at_it(world: World, publisher: PublishEvents) -> None:
@@ -217,7 +211,6 @@ async def test_old_events_are_forgotten_once_they_were_sent(
 
         left = await world.rows("SELECT subject FROM signoff.events ORDER BY position")
         assert [row["subject"] for row in left] == ["sent lately", "new", "never sent"]
-        await publisher.close()
 
 
 async def test_old_entries_leave_the_stream(database_url: str, redis_url: str) -> None:
@@ -230,6 +223,5 @@ async def test_old_entries_leave_the_stream(database_url: str, redis_url: str) -
             await drained(publisher)
         finally:
             await world.redis.config_set("stream-node-max-entries", "100")
-            await publisher.close()
 
         assert await world.sent_subjects() == ["one"]

@@ -27,10 +27,8 @@ async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def taker(world: World) -> AsyncIterator[TakeDecisions]:
-    taker = world.decisions_taker()
-    yield taker
-    await taker.close()
+async def taker(world: World) -> TakeDecisions:
+    return world.decisions_taker()
 
 
 @pytest.fixture
@@ -88,7 +86,6 @@ async def test_the_same_entry_twice_counts_once(
     assert len(await _decisions(world)) == 1
     assert await world.refusals() == []
     assert await world.redis.xlen(DECISIONS) == 0
-    await second.close()
 
 
 async def test_a_replayed_envelope_changes_nothing(world: World, taker: TakeDecisions, waiting: Parked) -> None:

@@ -28,10 +28,8 @@ async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def taker(world: World) -> AsyncIterator[TakeJobs]:
-    taker = world.jobs_taker()
-    yield taker
-    await taker.close()
+async def taker(world: World) -> TakeJobs:
+    return world.jobs_taker()
 
 
 class Killed(BaseException):
@@ -110,7 +108,6 @@ async def test_killed_between_commit_and_acknowledgement_it_is_one_job(
 
     assert len(await _jobs(world)) == 1
     assert await _pending(world) == 0
-    await second.close()
 
 
 async def test_an_entry_that_nobody_has_abandoned_is_left_to_its_consumer(
@@ -127,7 +124,6 @@ async def test_an_entry_that_nobody_has_abandoned_is_left_to_its_consumer(
 
     assert await _jobs(world) == []
     assert await _pending(world) == 1
-    await second.close()
 
 
 async def test_the_senders_idempotency_key_goes_before_the_entrys(world: World, taker: TakeJobs) -> None:

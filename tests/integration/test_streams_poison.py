@@ -29,10 +29,8 @@ async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def taker(world: World) -> AsyncIterator[TakeJobs]:
-    taker = world.jobs_taker()
-    yield taker
-    await taker.close()
+async def taker(world: World) -> TakeJobs:
+    return world.jobs_taker()
 
 
 class Killed(BaseException):
@@ -100,7 +98,6 @@ async def test_while_the_database_is_away_entries_wait_however_long(world: World
 
     assert {found["input"] for found in await _jobs(world)} == {"job 0", "job 1", "job 2"}
     assert await world.poison() == []
-    await second.close()
 
 
 async def test_an_entry_that_kills_its_consumers_is_set_aside_alone(
@@ -128,7 +125,6 @@ async def test_an_entry_that_kills_its_consumers_is_set_aside_alone(
     assert [entry for entry, _ in await world.poison()] == [ids[0].decode()]
     assert {found["input"] for found in await _jobs(world)} == {"good", "good too"}
     assert await _pending(world) == 0
-    await last.close()
 
 
 async def test_an_error_that_nobody_foresaw_is_tried_again_and_then_set_aside(

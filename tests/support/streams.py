@@ -1,4 +1,4 @@
-"""A store and a Redis side by side, as the stream activities see them."""
+"""A store and a Redis side by side, as the stream activities see them; what a test opens here is closed after it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
@@ -35,6 +35,11 @@ ENDPOINT = "chat"
 class Activity(Protocol):
     async def step(self) -> bool: ...
 
+    async def close(self) -> None: ...
+
+
+A = TypeVar("A", bound=Activity)
+
 
 @dataclass
 class World:
@@ -44,19 +49,24 @@ class World:
     redis: Any  # the client's own types hold every version's answers
     redis_url: str
     secret: str
+    opened: list[Activity] = field(default_factory=list)
 
     @property
     def store(self) -> PostgresStore:
         return self.services.store
 
     def publisher(self) -> PublishEvents:
-        return PublishEvents(self.store, self.redis_url, self.services.settings)
+        return self._opened(PublishEvents(self.store, self.redis_url, self.services.settings))
 
     def jobs_taker(self, store: PostgresStore | None = None) -> TakeJobs:
-        return TakeJobs(store or self.store, NoHints(), self.redis_url, self.services.settings)
+        return self._opened(TakeJobs(store or self.store, NoHints(), self.redis_url, self.services.settings))
 
     def decisions_taker(self) -> TakeDecisions:
-        return TakeDecisions(self.store, NoHints(), self.redis_url, self.services.settings)
+        return self._opened(TakeDecisions(self.store, NoHints(), self.redis_url, self.services.settings))
+
+    def _opened(self, activity: A) -> A:
+        self.opened.append(activity)
+        return activity
 
     async def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         async with self.store.connection() as conn:
@@ -117,9 +127,12 @@ async def open_world(database_url: str, redis_url: str, **settings: Any) -> Asyn
         async with store.begin() as tx:
             await tx.principals.add_endpoint(ENDPOINT, secret)
         redis = Redis.from_url(redis_url)
+        world = World(Services(Settings(**settings), pool, store, NoHints()), redis, redis_url, secret)
         try:
-            yield World(Services(Settings(**settings), pool, store, NoHints()), redis, redis_url, secret)
+            yield world
         finally:
+            for activity in world.opened:
+                await activity.close()
             await redis.aclose()
 
 
