@@ -74,6 +74,15 @@ def await_gone(pids: Mapping[int, str], within_seconds: float = 40.0) -> None:
     )
 
 
+def _clear(pids: Mapping[int, str]) -> None:
+    """Fails the test that leaves something behind, without leaving it to the next one."""
+    try:
+        await_gone(pids)
+    finally:
+        for pid in filter(lives, pids):
+            os.kill(pid, signal.SIGKILL)
+
+
 @contextmanager
 def started(folder: Path, *arguments: str, **settings: str) -> Iterator[Running]:
     """The command in a process group of its own; killed at the end if it still runs, with what it has started."""
@@ -94,7 +103,7 @@ def started(folder: Path, *arguments: str, **settings: str) -> Iterator[Running]
         left = running.descendants()
         process.kill()
         process.wait()
-        await_gone(left)
+        _clear(left)
 
 
 def _parent(pid: int) -> int:
