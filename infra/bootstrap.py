@@ -6,21 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
 from psycopg_pool import PoolTimeout
 
 from signoff.domain.errors import StoreUnavailable
 from signoff.domain.ports import Hints
 from signoff.infra.addresses import Addresses
 from signoff.infra.hints import CeleryHints
-from signoff.infra.http.app import make_app
-from signoff.infra.postgres.migrate import require_current_schema
 from signoff.infra.postgres.pool import Pool, make_pool
+from signoff.infra.postgres.schema import require_current_schema
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.services import Services
 from signoff.infra.settings import Settings
 
-__all__ = ["Services", "make_api", "open_services"]
+__all__ = ["Services", "open_services"]
 
 OPEN_SECONDS = 5.0
 
@@ -46,11 +44,6 @@ async def open_services(
             yield Services(settings, pool, store, celery)
         finally:
             await asyncio.to_thread(celery.close)
-
-
-def make_api(services: Services, stopping: asyncio.Event | None = None) -> FastAPI:
-    """The HTTP application; requests that wait for a job end their wait once `stopping` is set."""
-    return make_app(services, stopping or asyncio.Event())
 
 
 @asynccontextmanager

@@ -70,6 +70,7 @@ class CeleryHints:
         self._redis = Redis.from_url(redis_url, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="signoff-hints")
         self._pending = 0
+        self._failing = False
 
     def offer(self, agent: str, job_id: UUID) -> None:
         """Never waits and never raises."""
@@ -87,7 +88,8 @@ class CeleryHints:
             return True
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        # What is under way is published, unless the broker is away: then the dispatcher will offer.
+        self._thread.shutdown(wait=True, cancel_futures=self._failing)
         self._redis.close()
         self._broker.close()
 
@@ -104,7 +106,9 @@ class CeleryHints:
         try:
             if int(self._redis.llen(queue)) < LONG_ENOUGH:
                 self._broker.send_task(task, args=[argument], queue=queue, retry=False, ignore_result=True)
+            self._failing = False
         except Exception as error:
+            self._failing = True
             log.warning(
                 "hint not published, the dispatcher will offer again", extra={"task": task, "error": str(error)}
             )

@@ -22,8 +22,8 @@ from signoff.infra.hints import (
     make_broker,
 )
 from signoff.infra.postgres.agents import AgentTable
-from signoff.infra.postgres.migrate import require_current_schema
 from signoff.infra.postgres.pool import CONNECTION
+from signoff.infra.postgres.schema import require_current_schema
 from signoff.infra.settings import Settings
 from signoff.workers import intake
 from signoff.workers.faults import Faults, NoFaults

@@ -119,7 +119,7 @@ class _Nodes:
         cleaned = with_ids(cleaned, str(uuid4()) if cleaned.id in taken else str(cleaned.id))
         return {"messages": [cleaned], "rounds": state["rounds"] + bool(calls_of(cleaned))}
 
-    def after_model(self, state: State) -> str:
+    async def after_model(self, state: State) -> str:
         message = state["messages"][-1]
         assert isinstance(message, AIMessage)
         return "gate" if calls_of(message) and state["rounds"] <= self._max_rounds else END
@@ -130,17 +130,17 @@ class _Nodes:
         assert isinstance(message, AIMessage)
         return judge_message(self._agent, message, runtime.context, refused=state["refused"], stopped=state["stopped"])
 
-    def after_gate(self, state: State) -> str | list[Send]:
+    async def after_gate(self, state: State) -> str | list[Send]:
         if any(call["verdict"] == "review" for call in state["calls"]):
             return "review"
-        return self.after_review(state)
+        return await self.after_review(state)
 
     async def review(self, state: State) -> dict[str, Any]:
         items = [call for call in state["calls"] if call["verdict"] == "review"]
         answer = interrupt({"kind": "review", "items": items, "policy_digest": self._policy.digest})
         return apply_answer(state["messages"], state["calls"], state["refused"], answer)
 
-    def after_review(self, state: State) -> str | list[Send]:
+    async def after_review(self, state: State) -> str | list[Send]:
         ready = [call for call in state["calls"] if call["verdict"] in ("allow", "approved")]
         return [Send("act", ActInput(call=call)) for call in ready] or "model"
 

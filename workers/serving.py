@@ -48,7 +48,10 @@ def serve_agents(settings: Settings) -> Mapping[str, Served]:
     served = [serve(load_agent(spec), settings) for spec in settings.agents.split(",") if spec.strip()]
     if not served:
         raise AgentInvalid("SIGNOFF_AGENTS names no agent; it wants package.module:agent, comma separated")
-    return {one.agent.name: one for one in served}
+    names = [one.agent.name for one in served]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise AgentInvalid(f"SIGNOFF_AGENTS names two agents that are both called {twice!r}")
+    return dict(zip(names, served, strict=True))
 
 
 def load_agent(spec: str) -> Agent:

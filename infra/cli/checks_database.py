@@ -14,7 +14,8 @@ from psycopg.rows import DictRow, dict_row
 
 from signoff.domain.errors import SchemaOutdated
 from signoff.infra.cli.checks import Check, failed, judged, passed
-from signoff.infra.postgres.migrate import OLDEST_POSTGRES, head_revision, require_current_schema
+from signoff.infra.postgres.migrate import OLDEST_POSTGRES
+from signoff.infra.postgres.schema import REVISION, require_current_schema
 
 CONNECT_SECONDS = 5
 MOST_CLOCK_SECONDS = 2.0
@@ -93,7 +94,7 @@ async def _schema(conn: Connection) -> Check:
         await require_current_schema(conn)
     except SchemaOutdated as error:
         return failed("schema", error.message, "run `signoff migrate`")
-    return passed("schema", f"at {head_revision()}")
+    return passed("schema", f"at {REVISION}")
 
 
 async def _indexes(conn: Connection) -> Check:

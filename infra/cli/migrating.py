@@ -8,7 +8,8 @@ import typer
 
 from signoff.infra.cli.acting import check_reachable, database_address, load_settings, refusals_in_words
 from signoff.infra.cli.apps import one_command
-from signoff.infra.postgres.migrate import head_revision, migrate
+from signoff.infra.postgres.migrate import migrate
+from signoff.infra.postgres.schema import REVISION
 
 app = one_command()
 
@@ -17,7 +18,7 @@ app = one_command()
 def migrate_() -> None:
     """Bring the database to this version's schema. Safe to run at any time, and from many places at once."""
     asyncio.run(_migrate(database_address(load_settings())))
-    typer.echo(f"the database is at schema {head_revision()}")
+    typer.echo(f"the database is at schema {REVISION}")
 
 
 async def _migrate(database_url: str) -> None:

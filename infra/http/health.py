@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 
 from signoff.infra.http.asking import App
 from signoff.infra.http.openapi import problems
-from signoff.infra.postgres.migrate import require_current_schema
+from signoff.infra.postgres.schema import require_current_schema
 
 router = APIRouter(tags=["health"])
 

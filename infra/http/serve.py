@@ -12,7 +12,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from signoff.infra.addresses import Addresses, resolve
-from signoff.infra.bootstrap import make_api, open_services
+from signoff.infra.bootstrap import open_services
+from signoff.infra.http.app import make_app
 from signoff.infra.settings import Settings
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -62,4 +63,4 @@ async def serve(settings: Settings, addresses: Addresses | None = None) -> None:
     """
     stopping = asyncio.Event()
     async with open_services(settings, addresses or resolve(settings)) as services:
-        await make_server(make_api(services, stopping), settings, stopping).serve()
+        await make_server(make_app(services, stopping), settings, stopping).serve()

@@ -44,21 +44,8 @@ async def migrate(database_url: str) -> None:
         await _require_valid_indexes(conn)
 
 
-async def require_current_schema(conn: psycopg.AsyncConnection[object]) -> None:
-    """Raises SchemaOutdated unless the database is at the revision that this code was written for."""
-    try:
-        cursor = await conn.execute("SELECT version_num FROM signoff.schema_version")
-        row = await cursor.fetchone()
-    except psycopg.errors.UndefinedTable:
-        row = None
-    found = next(iter(row.values())) if isinstance(row, dict) else (row[0] if isinstance(row, tuple) else None)
-    if found != head_revision():
-        raise SchemaOutdated(
-            f"the database is at schema {found or 'none'}, this version needs {head_revision()}: run `signoff migrate`"
-        )
-
-
 def head_revision() -> str:
+    """The newest of the migrations."""
     head = ScriptDirectory.from_config(_alembic_config()).get_current_head()
     assert head is not None
     return head

@@ -94,7 +94,7 @@ class Driver:
     async def _one(self) -> float:
         job_id = await self.submit()
         review_id = None
-        while review_id is None:  # noqa: ASYNC110 (another process brings it about)
+        while review_id is None:
             await asyncio.sleep(LOOK_SECONDS)
             review_id = await self.ask("SELECT (SELECT id FROM signoff.reviews WHERE job_id = %s) AS id", job_id)
         await asyncio.sleep(0.05)  # idle: nothing of the park is still going on

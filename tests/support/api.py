@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
@@ -12,8 +13,9 @@ import psycopg
 from psycopg import sql
 
 from signoff.infra.addresses import Addresses
-from signoff.infra.bootstrap import Services, make_api, open_services
+from signoff.infra.bootstrap import Services, open_services
 from signoff.infra.hints import NoHints
+from signoff.infra.http.app import make_app
 from signoff.infra.settings import Settings
 from signoff.infra.tokens import new_token
 from tests.support.eventually import eventually
@@ -31,7 +33,7 @@ class Api:
         self.services = services
         self.store = services.store
         self.tokens = tokens
-        self.app = make_api(services)
+        self.app = make_app(services, asyncio.Event())
 
     def client(self, name: str | None) -> httpx.AsyncClient:
         """A client that acts as `name`; as nobody with None."""
