@@ -28,7 +28,7 @@ CONNECTION: dict[str, Any] = {
 
 def make_pool(database_url: str, size: int) -> Pool:
     """A pool that is not open yet: open it on the loop, and after any fork, that will use it."""
-    return AsyncConnectionPool(
+    pool: Pool = AsyncConnectionPool(
         database_url,
         kwargs=CONNECTION,
         min_size=1,
@@ -37,11 +37,16 @@ def make_pool(database_url: str, size: int) -> Pool:
         timeout=5.0,
         max_waiting=1000,
         max_idle=300.0,
-        check=refuse_closed,
+        check=lambda conn: _refuse_closed(pool, conn),
     )
+    return pool
 
 
-async def refuse_closed(conn: AsyncConnection[DictRow]) -> None:
+async def _refuse_closed(pool: Pool, conn: AsyncConnection[DictRow]) -> None:
     """Finds a connection that the server has closed, without a round trip: its socket is readable."""
-    if select.select([conn.fileno()], [], [], 0)[0]:
+    poll = select.poll()  # select.select takes no descriptor above 1023
+    poll.register(conn.fileno(), select.POLLIN)
+    if poll.poll(0):
+        # The others are most likely gone too. Without this the pool would keep them all: libpq has not noticed yet.
+        await pool.drain()
         raise psycopg.OperationalError("the server closed the connection")
