@@ -44,11 +44,18 @@ def test_an_entry_id_tells_when_it_came() -> None:
 
 def test_each_jobs_events_take_the_places_of_that_job_by_sequence() -> None:
     one, two = uuid4(), uuid4()
-    batch = [_event(one, 2), _event(None, 0, "a"), _event(two, 1), _event(one, 1), _event(None, 0, "b")]
+    batch = [_event(one, 2), _event(None, 0, "a"), _event(two, 1), _event(one, 3), _event(None, 0, "b"), _event(one, 1)]
 
     ordered = in_order_of_their_jobs(batch)
 
-    assert [(event.job_id, event.sequence) for event in ordered] == [(one, 1), (None, 0), (two, 1), (one, 2), (None, 0)]
+    assert [(event.job_id, event.sequence) for event in ordered] == [
+        (one, 1),
+        (None, 0),
+        (two, 1),
+        (one, 2),
+        (None, 0),
+        (one, 3),
+    ]
     assert [event.subject for event in ordered if event.job_id is None] == ["a", "b"]
 
 
