@@ -100,9 +100,13 @@ def look(folder: Path, address: str, said: str) -> Tried:
             return {one["status"] for one in [*jobs, *effects]} <= {"succeeded", "failed"}
 
         eventually_sync(settled, within_seconds=20, message=lambda: json.dumps(client.get("/effects").json(), indent=1))
-        jobs = [client.get(f"/jobs/{job['job_id']}").json() for job in client.get("/jobs").json()["jobs"]]
-        effects = client.get("/effects").json()["effects"]
+        jobs = everything(client, "jobs", "job_id")
+        effects = everything(client, "effects", "operation_id")
     return Tried(said, (folder / "shop" / "refunds.txt").read_text().splitlines(), jobs, effects)
+
+
+def everything(client: httpx.Client, kind: str, key: str) -> list[dict[str, Any]]:
+    return [client.get(f"/{kind}/{one[key]}").json() for one in client.get(f"/{kind}").json()[kind]]
 
 
 def test_the_readme_has_the_files_that_it_speaks_of() -> None:
