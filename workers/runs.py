@@ -300,7 +300,7 @@ class _RunOf:
     async def _retry_later(self, error: Exception) -> None:
         log.exception("run failed", extra={"job_id": str(self._job.id), "tries": self._job.tries})
         code = "model_failed" if isinstance(error, ModelFailed) else "run_failed"
-        text = error.message if isinstance(error, SignoffError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, SignoffError | ModelFailed) else f"{type(error).__name__}: {error}"
         most = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (self._job.tries - 1))
         seconds = random.uniform(most / 2, most)
 
