@@ -26,17 +26,20 @@ async def park(tx: Transaction, job: Job, pauses: Sequence[Pause], checkpoint_id
     The job is queued straight away if one of its pauses is answered already.
     """
     reviews = [pause for pause in pauses if isinstance(pause, ReviewPause)]
-    answered = [await _request(tx, job, pause, checkpoint_id) for pause in reviews]
+    requested = [await _request(tx, job, pause, checkpoint_id) for pause in reviews]
+    known = [pause for event, pause in zip(requested, reviews, strict=True) if event is None]
+    answered = [await tx.reviews.is_answered(job.thread_id, pause.interrupt_id) for pause in known]
     holds = [await _is_held(tx, pause) for pause in pauses if isinstance(pause, HoldPause)]
     waits = [pause.retry_at for pause in pauses if isinstance(pause, WaitPause)]
-    if any(answered) or not all(holds):
-        await tx.jobs.move(job.id, JobStatus.queued)
-        return JobStatus.queued
-    if waits:
-        await tx.jobs.move(job.id, JobStatus.queued, run_at=min(waits))
+    events = [event for event in requested if event is not None]
+    await tx.events.append(*events[1:])
+    event = events[0] if events else None
+    if any(answered) or not all(holds) or waits:
+        at_once = any(answered) or not all(holds)
+        await tx.jobs.move(job.id, JobStatus.queued, run_at=None if at_once else min(waits), event=event)
         return JobStatus.queued
     if reviews:
-        await tx.jobs.move(job.id, JobStatus.awaiting_review)
+        await tx.jobs.move(job.id, JobStatus.awaiting_review, event=event)
         return JobStatus.awaiting_review
     operations = [pause.operation_id for pause in pauses if isinstance(pause, HoldPause)]
     await hold(tx, job, "effect_held", f"settle the effect {', '.join(operations)}", operations=operations)
@@ -51,9 +54,9 @@ async def hold(tx: Transaction, job: Job, code: str, message: str, **facts: Any)
 
 async def finish(tx: Transaction, job: Job, result: Mapping[str, Any]) -> UUID | None:
     """Ends the job well; what was planned and never left is cancelled. Returns the thread's next job, if one waited."""
-    await tx.effects.cancel_unsent(job.id, ACTOR)
     event = _event(job, EventType.job_succeeded, {"result": result})
     await tx.jobs.move(job.id, JobStatus.succeeded, result=result, event=event)
+    await tx.effects.cancel_unsent(job.id, ACTOR)
     return await tx.jobs.promote_waiting(job.thread_id)
 
 
@@ -76,18 +79,17 @@ async def cancel(tx: Transaction, job: Job) -> UUID | None:
     return await cancel_locked(tx, job, job.cancel_requested_by or ACTOR)
 
 
-async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id: str) -> bool:
-    """True if the pause is answered already."""
+async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id: str) -> NewEvent | None:
+    """The event of a new review; None if the pause has its review already."""
     items = [_item(ordinal, raw) for ordinal, raw in enumerate(pause.items)]
     deadlines = [raw["deadline_seconds"] for raw in pause.items]
     new = NewReview(uuid4(), pause.interrupt_id, checkpoint_id, pause.policy_digest, items, deadlines)
     deadline_at = await tx.reviews.create(job, new)
     if not (deadline_at is None or isinstance(deadline_at, datetime)):
-        return await tx.reviews.is_answered(job.thread_id, pause.interrupt_id)
+        return None
     review = Review(new.id, job.id, job.thread_id, pause.interrupt_id, ReviewStatus.pending, tuple(items))
     view = review_view(review, agent=job.agent, deadline_at=deadline_at)
-    await tx.events.append(NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, view, job.id))
-    return False
+    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, view, job.id)
 
 
 def _item(ordinal: int, raw: Mapping[str, Any]) -> Item:

@@ -62,7 +62,14 @@ async def _accept(tx: Transaction, command: SubmitJob, who: Principal, door: str
     job = await tx.jobs.insert(job_id, command, thread_id, status, who.name, door)
     if job is None:
         return None
-    data = {"job_id": str(job_id), "thread_id": thread_id, "agent": command.agent, "status": str(status), "door": door}
+    data = {
+        "job_id": str(job_id),
+        "thread_id": thread_id,
+        "agent": command.agent,
+        "status": str(status),
+        "door": door,
+        "idempotency_key": command.idempotency_key,
+    }
     await tx.events.append(NewEvent(EventType.job_accepted, f"jobs/{job_id}", who.name, data, job_id))
     return Accepted(job, created=True)
 

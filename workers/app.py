@@ -31,6 +31,7 @@ from signoff.workers.process import Parts, ProcessOf
 from signoff.workers.serving import Served, serve_agents
 
 RETRIES = 10
+RETRIES_WHILE_AWAY = 100_000
 RETRY_SECONDS = 5
 
 
@@ -108,7 +109,8 @@ def _with_retries(task: Any, work: Any) -> None:
     try:
         work()
     except Unavailable as error:
-        raise task.retry(exc=error, countdown=RETRY_SECONDS) from error
+        # The task is the work: a database that is away for days must not lose it.
+        raise task.retry(exc=error, countdown=RETRY_SECONDS, max_retries=RETRIES_WHILE_AWAY) from error
 
 
 def _connect_signals(process: ProcessOf, drain: Any, settings: Settings) -> None:

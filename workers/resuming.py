@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import PendingWrite
 from langgraph.types import Command, Interrupt
 
 from signoff.domain.effects import ENDED, HELD, EffectStatus
@@ -46,17 +46,17 @@ async def read_head(graph: Graph, saver: RunSaver, config: Any, claim: Claim) ->
     """
     if claim.head is None:
         return HeadState()
-    if claim.goes_on and (asked := _asked(await saver.aget_tuple(config))):
+    if claim.goes_on and (asked := _asked(await saver.writes_of_head())):
         return HeadState(interrupts=asked)
     state = await graph.aget_state(config)
     # By its tasks and not by `next`: that is empty where a run died after its nodes and before their step was applied.
     return HeadState(state.values, state.interrupts, bool(state.tasks))
 
 
-def _asked(head: CheckpointTuple | None) -> list[Interrupt]:
+def _asked(pending: Sequence[PendingWrite]) -> list[Interrupt]:
     """The interrupts of a checkpoint, if every task that asks has asked one thing and was never answered."""
     by_task: dict[str, list[tuple[str, Any]]] = {}
-    for task_id, channel, value in (head.pending_writes or ()) if head else ():
+    for task_id, channel, value in pending:
         by_task.setdefault(task_id, []).append((channel, value))
     asking = [writes for writes in by_task.values() if any(channel == INTERRUPT for channel, _ in writes)]
     if any(len(writes) != 1 for writes in asking):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from signoff.domain.errors import LeaseLost
-from signoff.infra.postgres.checkpoint_rows import Blob, BlobKey, Place, Row, Write, WriteKey, add_write
+from signoff.infra.postgres.checkpoint_rows import Blob, BlobKey, Found, Place, Row, Write, WriteKey, add_write
 
 ROOT = ""
 # Behind a namespace among the subgraph heads: its checkpoint from before the root's head, which a fork starts from.
@@ -49,6 +49,7 @@ class Buffer:
         self.dead = False
         self.lock = asyncio.Lock()
         self.epoch = 0  # changes when a flush begins and when it has committed
+        self.read_ahead: Found | None = None  # the head as read from the database, for the one read that follows
         self.addressed = False  # an older checkpoint was asked for by its id
         self.clear()
         self.recorded = recorded

@@ -25,6 +25,7 @@ from signoff.infra.postgres.checkpoint_rows import (
     WriteKey,
     found_in_database,
     load_tuple,
+    load_writes,
     overlaid,
 )
 
@@ -71,12 +72,25 @@ class Reader:
         if captured.row is not None and not self.buffer.is_stored(place):
             return await self._from_memory(captured.row, captured)
         began = self.buffer.epoch
-        stored = await self._fetch(_ONE, self.thread_id, namespace, checkpoint_id)
+        stored = self._take_read_ahead(place) or await self._fetch(_ONE, self.thread_id, namespace, checkpoint_id)
         if stored is None:
             return None
         if began == self.buffer.epoch:
             self.buffer.note_stored(place, stored.parent, _by_key(stored))
         return await self._over(captured, stored)
+
+    async def writes_of_head(self) -> Sequence[PendingWrite]:
+        """The pending writes of the stored head, which the read that follows need not fetch again."""
+        head = self.buffer.newest(ROOT)
+        if head is None:
+            return ()
+        found = await self._fetch(_ONE, self.thread_id, ROOT, head)
+        self.buffer.read_ahead = found
+        return load_writes(self.serde, found) if found else ()
+
+    def _take_read_ahead(self, place: Place) -> Found | None:
+        found, self.buffer.read_ahead = self.buffer.read_ahead, None
+        return found if found is not None and (found.namespace, found.id) == place else None
 
     async def _find_older_call(self, namespace: str) -> Found | None:
         """A subgraph call of an older checkpoint is no head any more: it is found only by who went back to that."""

@@ -18,6 +18,7 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    PendingWrite,
     get_serializable_checkpoint_metadata,
     writes_sort_key,
 )
@@ -171,14 +172,19 @@ def load_tuple(serde: SerializerProtocol, thread_id: str, found: Found) -> Check
     values = {c: serde.loads_typed((b.type, b.data)) for c, b in found.blobs.items() if b.type != "empty"}
     inline = found.checkpoint.get("channel_values") or {}
     checkpoint = {**found.checkpoint, "channel_values": {**inline, **values}}
-    in_order = sorted(found.writes.items(), key=lambda item: writes_sort_key(item[1].task_path, *item[0]))
     return CheckpointTuple(
         _config(thread_id, found.namespace, found.id),
         cast(Checkpoint, checkpoint),
         cast(CheckpointMetadata, found.metadata),
         _config(thread_id, found.namespace, found.parent) if found.parent else None,
-        [(task, w.channel, serde.loads_typed((w.type, w.data))) for (task, _), w in in_order],
+        load_writes(serde, found),
     )
+
+
+def load_writes(serde: SerializerProtocol, found: Found) -> list[PendingWrite]:
+    """Fresh objects, in LangGraph's order."""
+    in_order = sorted(found.writes.items(), key=lambda item: writes_sort_key(item[1].task_path, *item[0]))
+    return [(task, w.channel, serde.loads_typed((w.type, w.data))) for (task, _), w in in_order]
 
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
+    PendingWrite,
     get_checkpoint_id,
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -165,6 +166,10 @@ class RunSaver(AsyncPostgresSaver):
             return await super().aget_tuple(config)
         namespace = config["configurable"].get("checkpoint_ns", "")
         return await self._reader().get(namespace, get_checkpoint_id(config))
+
+    async def writes_of_head(self) -> Sequence[PendingWrite]:
+        """What the thread's stored head has pending. For the start of a run, before anything is put."""
+        return await self._reader().writes_of_head()
 
     async def alist(
         self,

@@ -17,8 +17,9 @@ APPEND = """
 WITH job AS (
     UPDATE signoff.jobs SET event_sequence = event_sequence + 1 WHERE id = %(job_id)s RETURNING event_sequence)
 INSERT INTO signoff.events (id, job_id, sequence, type, subject, actor, data)
-VALUES (%(id)s, %(job_id)s, coalesce((SELECT event_sequence FROM job), 0), %(type)s, %(subject)s, %(actor)s,
-    %(data)s::json)
+SELECT %(id)s, %(job_id)s, numbered.sequence, %(type)s, %(subject)s, %(actor)s, %(data)s::json
+-- OFFSET 0 keeps it apart: the job's row is waited for before a position is taken, so both grow alike.
+FROM (SELECT coalesce((SELECT event_sequence FROM job), 0) AS sequence OFFSET 0) AS numbered
 """
 
 # For a statement that moves a job and tells of it in one: `told` is that job's row, its event_sequence raised.

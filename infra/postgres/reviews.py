@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -18,22 +19,27 @@ from signoff.domain.ports import LockedReview, NewReview
 from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewStatus
 from signoff.infra.postgres.jobs import JOB_COLUMNS, job_of
 
-INSERT_REVIEW = """
-INSERT INTO signoff.reviews
-    (id, job_id, thread_id, interrupt_id, checkpoint_id, status, policy_digest, reviewers, deadline_at)
-VALUES (%s, %s, %s, %s, %s, 'pending', %s, %s, clock_timestamp() + make_interval(secs => %s))
-ON CONFLICT (thread_id, interrupt_id) DO NOTHING RETURNING deadline_at
-"""
-
-INSERT_ITEM = """
-INSERT INTO signoff.items (id, review_id, ordinal, status, operation_id, message_id, call_ordinal, edits, tool_call_id,
-    tool, args, unreadable_args, digest, description, rule, reason, allowed_decisions, reviewers, args_schema,
-    deadline_at, approval_valid_for_seconds)
-SELECT %(id)s, r.id, %(ordinal)s, 'open', %(operation_id)s, %(message_id)s, %(call_ordinal)s, %(edits)s,
-    %(tool_call_id)s, %(tool)s, %(args)s, %(unreadable_args)s, %(digest)s, %(description)s, %(rule)s, %(reason)s,
-    %(allowed_decisions)s, %(reviewers)s, %(args_schema)s, r.created_at + make_interval(secs => %(deadline)s),
-    %(approval_valid_for_seconds)s
-FROM signoff.reviews r WHERE r.id = %(review_id)s
+# The items come as one JSON document, whose numbers keep their digits.
+INSERT = """
+WITH review AS (
+    INSERT INTO signoff.reviews
+        (id, job_id, thread_id, interrupt_id, checkpoint_id, status, policy_digest, reviewers, deadline_at)
+    VALUES (%(id)s, %(job_id)s, %(thread_id)s, %(interrupt_id)s, %(checkpoint_id)s, 'pending', %(policy_digest)s,
+        %(reviewers)s, clock_timestamp() + make_interval(secs => %(deadline)s))
+    ON CONFLICT (thread_id, interrupt_id) DO NOTHING RETURNING id, created_at, deadline_at),
+items AS (
+    INSERT INTO signoff.items (id, review_id, ordinal, status, operation_id, message_id, call_ordinal, edits,
+        tool_call_id, tool, args, unreadable_args, digest, description, rule, reason, allowed_decisions, reviewers,
+        args_schema, deadline_at, approval_valid_for_seconds)
+    SELECT x.id, review.id, x.ordinal, 'open', x.operation_id, x.message_id, x.call_ordinal, x.edits,
+        x.tool_call_id, x.tool, x.args, x.unreadable_args, x.digest, x.description, x.rule, x.reason,
+        x.allowed_decisions, x.reviewers, x.args_schema, review.created_at + make_interval(secs => x.deadline),
+        x.approval_valid_for_seconds
+    FROM review, json_to_recordset(%(items)s::json) AS x (id uuid, ordinal integer, operation_id text,
+        message_id text, call_ordinal integer, edits integer, tool_call_id text, tool text, args json,
+        unreadable_args text, digest text, description text, rule text, reason text, allowed_decisions text[],
+        reviewers text[], args_schema jsonb, deadline double precision, approval_valid_for_seconds double precision))
+SELECT deadline_at FROM review
 """
 
 ITEM_COLUMNS = """i.id, i.ordinal, i.status, i.operation_id, i.message_id, i.call_ordinal, i.edits, i.tool_call_id,
@@ -76,25 +82,21 @@ class ReviewTable:
         self._conn = conn
 
     async def create(self, job: Job, review: NewReview) -> datetime | Literal[False] | None:
-        reviewers = sorted({group for item in review.items for group in item.reviewers})
-        cursor = await self._conn.execute(
-            INSERT_REVIEW,
-            (
-                review.id,
-                job.id,
-                job.thread_id,
-                review.interrupt_id,
-                review.checkpoint_id,
-                review.policy_digest,
-                reviewers,
-                min((seconds for seconds in review.deadlines if seconds is not None), default=None),
-            ),
-        )
-        row = await cursor.fetchone()
+        items = [_item_fields(item, seconds) for item, seconds in zip(review.items, review.deadlines, strict=True)]
+        parameters = {
+            "id": review.id,
+            "job_id": job.id,
+            "thread_id": job.thread_id,
+            "interrupt_id": review.interrupt_id,
+            "checkpoint_id": review.checkpoint_id,
+            "policy_digest": review.policy_digest,
+            "reviewers": sorted({group for item in review.items for group in item.reviewers}),
+            "deadline": min((seconds for seconds in review.deadlines if seconds is not None), default=None),
+            "items": json.dumps(items, ensure_ascii=False),
+        }
+        row = await (await self._conn.execute(INSERT, parameters)).fetchone()
         if row is None:
             return False
-        for item, deadline_seconds in zip(review.items, review.deadlines, strict=True):
-            await self._conn.execute(INSERT_ITEM, {**_item_parameters(review.id, item), "deadline": deadline_seconds})
         deadline: datetime | None = row["deadline_at"]
         return deadline
 
@@ -226,10 +228,9 @@ def _decision_of(row: DictRow) -> Decision:
     )
 
 
-def _item_parameters(review_id: UUID, item: Item) -> dict[str, Any]:
+def _item_fields(item: Item, deadline_seconds: float | None) -> dict[str, Any]:
     return {
-        "id": item.id,
-        "review_id": review_id,
+        "id": str(item.id),
         "ordinal": item.ordinal,
         "operation_id": item.operation_id,
         "message_id": item.message_id,
@@ -237,7 +238,7 @@ def _item_parameters(review_id: UUID, item: Item) -> dict[str, Any]:
         "edits": item.edits,
         "tool_call_id": item.tool_call_id,
         "tool": item.tool,
-        "args": _json(item.args),
+        "args": item.args,
         "unreadable_args": item.unreadable_args,
         "digest": item.digest,
         "description": item.description,
@@ -245,7 +246,8 @@ def _item_parameters(review_id: UUID, item: Item) -> dict[str, Any]:
         "reason": item.reason,
         "allowed_decisions": [str(word) for word in item.allowed_decisions],
         "reviewers": list(item.reviewers),
-        "args_schema": _json(item.args_schema),
+        "args_schema": item.args_schema,
+        "deadline": deadline_seconds,
         "approval_valid_for_seconds": item.approval_valid_for_seconds,
     }
 
