@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,13 +48,22 @@ async def carry_out(
         # LangChain's word for "tell the agent". It is proof that nothing happened only where nothing can happen.
         told = terms.effect_class is EffectClass.read
         return _said(Outcome.refused if told else Outcome.unknown, error)
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # Nobody cancelled the call: the tool's own affair, as any other error.
+        return _said(Outcome.unknown, error)
+    except (Exception, SystemExit) as error:
+        # A tool that leaves "the program" would take the event loop with it, and every other run.
         return _said(Outcome.unknown, error)
 
 
 def _read(returned: Any) -> Answer:
     if isinstance(returned, Command):
-        return Answer(Outcome.refused, "the tool returned a Command: it steers the graph and is not an effect", None)
+        # It was carried out; only where it wants to go is not followed.
+        text = "[The call was carried out; it returned a Command, which steers the graph and is not followed.]"
+        returned = ToolMessage(text, tool_call_id="")
     if not isinstance(returned, ToolMessage):
         returned = ToolMessage(str(returned), tool_call_id="")
     try:
@@ -64,7 +74,7 @@ def _read(returned: Any) -> Answer:
         return Answer(Outcome.succeeded, None, results.pack(ToolMessage(text, tool_call_id="")))
 
 
-def _said(outcome: Outcome, error: Exception) -> Answer:
+def _said(outcome: Outcome, error: BaseException) -> Answer:
     text = str(error) or type(error).__name__
     named = text if isinstance(error, Refused | NotApplied) else f"{type(error).__name__}: {text}"
     return Answer(outcome, results.storable(named)[:MAX_MESSAGE_CHARACTERS], None)
