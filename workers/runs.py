@@ -92,12 +92,11 @@ class Runner:
     async def run_hinted(self, job_id: UUID) -> None:
         """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
         claim = await self._claim(job_id=job_id)
-        agent = claim.job.agent if claim else await self._agent_of(job_id)
         for _ in range(MOST_JOBS_PER_HINT):
             if claim is None:
                 return
             await self.run(claim)
-            claim = None if agent is None or self._draining else await self._claim(agent=agent)
+            claim = None if self._draining else await self._claim(agent=claim.job.agent)
 
     async def run(self, claim: Claim) -> None:
         """Carries the job on under its lease. Never raises for what can happen to a run."""
@@ -134,11 +133,6 @@ class Runner:
                 job_id=job_id,
                 agent=agent,
             )
-
-    async def _agent_of(self, job_id: UUID) -> str | None:
-        async with self._store.begin() as tx:
-            job = await tx.jobs.get(job_id)
-        return job.agent if job and job.agent in self._agents else None
 
     async def _give_back(self, job: Job, code: str, message: str) -> None:
         async with self._store.begin() as tx:

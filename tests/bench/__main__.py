@@ -1,4 +1,7 @@
-"""`make bench`: the whole of Signoff beside bare LangGraph, in one run, on the same event loop. Writes build/bench.json."""
+"""`make bench`: the whole of Signoff beside bare LangGraph, in one run, on the same event loop.
+
+Writes build/bench.json.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from signoff.infra.addresses import Addresses
 from signoff.infra.embedded import EmbeddedPostgres, EmbeddedValkey
 from signoff.infra.postgres.migrate import migrate
 from tests.bench.agent import MODEL_SECONDS
+from tests.bench.counting import statements_of_a_cycle
 from tests.bench.drive import Driver, open_driver
 from tests.bench.floor import floor_async, floor_sync
 from tests.bench.processes import cpu_seconds, postgres_cpu_seconds, process, resident_bytes
 
 BUILD = Path("build")
 SATURATING = 64
-LANGGRAPH_TABLES = "'langgraph.checkpoints', 'langgraph.checkpoint_blobs', 'langgraph.checkpoint_writes'"
 
 
 def main() -> None:
@@ -37,6 +40,7 @@ def main() -> None:
     with EmbeddedPostgres() as postgres, EmbeddedValkey() as valkey:
         addresses = Addresses(postgres.url, valkey.url)
         asyncio.run(migrate(addresses.database_url))
+        assert postgres.pid is not None
         bench = Bench(addresses, postgres.pid, logs, arguments.cycles, arguments.parked)
         figures = uvloop.run(bench.run(quick=arguments.quick))
     (BUILD / "bench.json").write_text(json.dumps(figures, indent=2) + "\n")
@@ -114,31 +118,26 @@ class Bench:
         self._figures["decision_to_effect_ms_p95"] = round(milliseconds[int(len(milliseconds) * 0.95)], 1)
 
     async def _statements(self, driver: Driver) -> None:
-        """Statements by the server's own log, less what the processes do while idle."""
         count = 30
-        await driver.ask("SELECT set_config('log_statement', 'all', false) AS on")
-        before = await self._logged(driver)
-        await asyncio.sleep(0)
-        started = time.perf_counter()
-        await driver.one_by_one(count)
-        seconds = time.perf_counter() - started
+        self._figures["sql_statements_per_cycle"] = await statements_of_a_cycle(self._addresses.database_url)
         transactions = await self._transactions(driver)
         await driver.one_by_one(count)
-        self._figures["write_transactions_per_cycle_one_by_one"] = round(
-            (await self._transactions(driver) - transactions) / count, 2
-        )
-        del before, seconds
+        written = (await self._transactions(driver) - transactions) / count
+        self._figures["write_transactions_per_cycle_one_by_one"] = round(written, 2)
 
     async def _parking(self, driver: Driver, worker: int) -> None:
-        before_bytes, before_resident = await self._stored(driver), resident_bytes(worker)
-        await driver.park(self._parked)
-        stored, langgraph = await self._stored(driver), await self._stored(driver, LANGGRAPH_TABLES)
-        self._figures["parked_jobs"] = self._parked
-        self._figures["parked_job_postgres_bytes"] = round((stored - before_bytes) / self._parked)
-        self._figures["parked_job_langgraph_bytes_of_all"] = langgraph
-        self._figures["parked_job_worker_bytes"] = max(
-            0, round((resident_bytes(worker) - before_resident) / self._parked)
+        """Bytes with indexes, before any vacuum: what a deployment sees."""
+        before, langgraph, resident = (
+            await self._stored(driver),
+            await self._stored(driver, "langgraph"),
+            resident_bytes(worker),
         )
+        await driver.park(self._parked)
+        after, after_langgraph = await self._stored(driver), await self._stored(driver, "langgraph")
+        self._figures["parked_jobs"] = self._parked
+        self._figures["parked_job_postgres_bytes"] = round((after - before) / self._parked)
+        self._figures["parked_job_langgraph_bytes"] = round((after_langgraph - langgraph) / self._parked)
+        self._figures["parked_job_worker_bytes"] = round((resident_bytes(worker) - resident) / self._parked)
 
     async def _slow_models(self, driver: Driver) -> None:
         """100 model calls of a second each, in flight at once on threads."""
@@ -154,15 +153,13 @@ class Bench:
     async def _transactions(self, driver: Driver) -> int:
         return int(await driver.ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS n"))
 
-    async def _logged(self, driver: Driver) -> int:
-        return 0
-
-    async def _stored(self, driver: Driver, tables: str | None = None) -> int:
-        chosen = f"ARRAY[{tables}]::regclass[]" if tables else "NULL::regclass[]"
+    async def _stored(self, driver: Driver, schema: str = "%") -> int:
         return int(
             await driver.ask(
-                "SELECT sum(pg_total_relation_size(c.oid)) AS n FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-                f" WHERE n.nspname IN ('signoff', 'langgraph') AND c.relkind = 'r' AND ({chosen} IS NULL OR c.oid = ANY({chosen}))"
+                "SELECT sum(pg_total_relation_size(c.oid)) AS n FROM pg_class c"
+                " JOIN pg_namespace s ON s.oid = c.relnamespace"
+                " WHERE s.nspname IN ('signoff', 'langgraph') AND s.nspname LIKE %s AND c.relkind = 'r'",
+                schema,
             )
         )
 

@@ -26,7 +26,7 @@ from tests.bench.agent import NAME, agent
 SHOP = Principal("bench-shop", PrincipalKind.service, frozenset(), frozenset({Right.submit}))
 LEAD = Principal("bench-lead", PrincipalKind.person, frozenset({"leads"}), frozenset({Right.review}))
 APPROVE = parse_answers({"decisions": [{"type": "approve"}]})
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 180.0
 
 

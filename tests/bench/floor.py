@@ -1,4 +1,4 @@
-"""The floor: the same agent and tools in bare LangGraph with its own Postgres saver, one process, no ledger, no queue."""
+"""The floor: the same agent and tools in bare LangGraph with its own Postgres saver: one process, no ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
-from psycopg.rows import dict_row
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from signoff.workers.calls import Call
@@ -38,7 +39,9 @@ class DirectExecutor:
 async def floor_async(database_url: str, cycles: int) -> float:
     """Cycles per second with `AsyncPostgresSaver`, one saver per run on one pool."""
     graph = build_graph(agent, BenchModel(), 25)
-    async with AsyncConnectionPool(database_url, kwargs=OPTIONS, max_size=SIDE_BY_SIDE, open=False) as pool:
+    async with AsyncConnectionPool[AsyncConnection[DictRow]](
+        database_url, kwargs=OPTIONS, max_size=SIDE_BY_SIDE, open=False
+    ) as pool:
         left = iter(range(cycles))
 
         async def cycle() -> None:
@@ -63,7 +66,7 @@ async def floor_async(database_url: str, cycles: int) -> float:
 def floor_sync(database_url: str, cycles: int) -> float:
     """Cycles per second with `PostgresSaver`: the same graph with nodes that don't await, on threads."""
     graph = _sync_graph()
-    with ConnectionPool(database_url, kwargs=OPTIONS, max_size=SIDE_BY_SIDE, open=True) as pool:
+    with ConnectionPool[Connection[DictRow]](database_url, kwargs=OPTIONS, max_size=SIDE_BY_SIDE, open=True) as pool:
 
         def cycle(_: int) -> None:
             bound = graph.copy({"checkpointer": PostgresSaver(pool)})
