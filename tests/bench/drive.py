@@ -22,6 +22,7 @@ from signoff.infra.bootstrap import open_services
 from signoff.infra.services import Services
 from signoff.infra.settings import Settings
 from tests.bench.agent import NAME, agent
+from tests.support.eventually import eventually
 
 SHOP = Principal("bench-shop", PrincipalKind.service, frozenset(), frozenset({Right.submit}))
 LEAD = Principal("bench-lead", PrincipalKind.person, frozenset({"leads"}), frozenset({Right.review}))
@@ -104,9 +105,7 @@ class Driver:
             " JOIN signoff.attempts a USING (operation_id) JOIN signoff.decisions d ON d.id = e.decision_id"
             " JOIN signoff.jobs j ON j.id = e.job_id WHERE e.job_id = %s AND j.status = 'succeeded') AS ms"
         )
-        while (milliseconds := await self.ask(sql, job_id)) is None:
-            await asyncio.sleep(LOOK_SECONDS)
-        return float(milliseconds)
+        return float(await eventually(lambda: self.ask(sql, job_id), within_seconds=PATIENCE_SECONDS))
 
     async def _count(self, status: str) -> int:
         return int(await self.ask("SELECT count(*) AS n FROM signoff.jobs WHERE status = %s", status))
