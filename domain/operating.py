@@ -46,7 +46,8 @@ async def resolve_effect(
     settlement: Settlement,
     result: tuple[str, bytes] | None,
 ) -> Effect:
-    """Settles doubt: `applied` ends it as succeeded with `result`, `not_applied` lets it be sent again.
+    """Settles doubt: `applied` ends it as succeeded with `result`; `not_applied` lets it be sent again, or ends it as
+    cancelled if its job has ended.
 
     Raises: RightMissing, EffectNotFound, EffectNotInDoubt, InvalidRequest (no reason, or applied without a reference).
     """
@@ -135,14 +136,17 @@ async def _settle(
             result=result,
             new_generation=raised,
             # Its job was told already, or has ended: history stays as it was, and the effect runs by itself.
-            alone=job.status in ENDED or effect.status is EffectStatus.failed,
+            alone=step.to is EffectStatus.planned and (job.status in ENDED or effect.status is EffectStatus.failed),
         )
-        await _tell(tx, effect, step, settlement)
         if job.status is JobStatus.awaiting_operator:
             await tx.jobs.move(job.id, JobStatus.queued)
+        elif job.status in ENDED:
+            # Nothing that a finding lets go is sent for a job that has ended, unless it was replayed since.
+            await tx.effects.cancel_unsent(job.id, settlement.who.name)
         after = await tx.effects.lock(operation_id)
+        assert after is not None
+        await _tell(tx, effect, after.status, settlement)
     hints.offer(job.agent, job.id)
-    assert after is not None
     return after
 
 
@@ -155,13 +159,13 @@ async def _lock(tx: Transaction, operation_id: str) -> tuple[Effect, Job]:
     return effect, job
 
 
-async def _tell(tx: Transaction, effect: Effect, step: Step, settlement: Settlement) -> None:
+async def _tell(tx: Transaction, effect: Effect, to: EffectStatus, settlement: Settlement) -> None:
     data = {
         "operation_id": effect.operation_id,
         "job_id": str(effect.job_id),
         "tool": effect.tool,
         "from": str(effect.status),
-        "to": str(step.to),
+        "to": str(to),
         "reason": settlement.reason,
         "reference": settlement.reference,
     }
