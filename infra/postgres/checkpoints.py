@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -135,6 +136,11 @@ class RunSaver(AsyncPostgresSaver):
                 forget(self._buffer, flush.plan, flush.written)
 
     # --- LangGraph's side ---------------------------------------------------------------------------------
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Like LangGraph's, and in order after it, at less than half the length: a checkpoint holds it twenty times."""
+        number = 0 if current is None else int(str(current).split(".")[0])
+        return f"{number + 1:012}.{random.getrandbits(32):08x}"
 
     async def aput(
         self,
