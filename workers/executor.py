@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -48,6 +49,8 @@ from signoff.workers.shielding import to_the_end
 
 STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
 STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
+# While the same call is under way by itself.
+LOOK_AGAIN = timedelta(seconds=5)
 
 
 class JobCancelled(Exception):
@@ -138,6 +141,8 @@ class Executor:
         _require_same(call, examined.effect)
         if examined.effect.status in ENDED:
             return Told(results.from_ledger(call, examined.effect))
+        if examined.lease_until is not None and examined.lease_until > examined.now:
+            return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
         examined = await self._out_of_doubt(tx, examined)
         effect = examined.effect
         if effect.status in HELD or not is_due(effect, examined.now):
@@ -221,9 +226,12 @@ class Executor:
 def pending(effect: Effect) -> Pending:
     """What a call waits for whose effect is not settled."""
     if effect.status is EffectStatus.retry_wait and effect.retry_at is not None:
-        retry_at = effect.retry_at.isoformat()
-        return Pending({"kind": "wait", "operation_id": effect.operation_id, "retry_at": retry_at})
+        return _waiting(effect, effect.retry_at)
     return Pending({"kind": "hold", "operation_id": effect.operation_id})
+
+
+def _waiting(effect: Effect, until: datetime) -> Pending:
+    return Pending({"kind": "wait", "operation_id": effect.operation_id, "retry_at": until.isoformat()})
 
 
 def current(effect: Effect) -> CurrentEffect:

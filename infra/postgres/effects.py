@@ -32,7 +32,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, 'planned', %s) ON CONFLICT (operation_id) DO
 # Everything that the executor's judgement needs, in one look: the effect, the items that the call ever was in, the
 # decision that covers it, and who decided, as they are now. The effect's row stays locked.
 EXAMINE = f"""
-SELECT clock_timestamp() AS now, e.alone, {COLUMNS},
+SELECT clock_timestamp() AS now, e.alone, e.lease_until, {COLUMNS},
     d.id AS decision_id, d.digest AS decision_digest, d.decided_at,
     i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
     p.name, p.kind, p.groups, p.rights, p.revoked_at IS NOT NULL AS revoked
@@ -122,12 +122,16 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """An effect under lock; `approval` is None if it stands on a rule that allows it."""
+    """An effect under lock; `approval` is None if it stands on a rule that allows it.
+
+    `lease_until` is there while it is sent by itself, beside the runs of its job.
+    """
 
     effect: Effect
     approval: Approval | None
     now: datetime
     alone: bool
+    lease_until: datetime | None
 
 
 class EffectTable:
@@ -169,7 +173,7 @@ class EffectTable:
         if row is None:
             return None
         approval = _approval_of(row) if row["decision_id"] else None
-        return Examined(effect_of(row), approval, row["now"], row["alone"])
+        return Examined(effect_of(row), approval, row["now"], row["alone"], row["lease_until"])
 
     async def allow(self, job: Job, effect: Effect, effect_class: EffectClass, rule: str, policy_digest: str) -> bool:
         """Plans an effect that the policy allows. False if the call has ever been an item of a review."""
@@ -258,7 +262,8 @@ class EffectTable:
     async def lapsed(self, limit: int) -> Sequence[Effect]:
         """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""
         cursor = await self._conn.execute(
-            f"SELECT {COLUMNS} FROM signoff.effects e WHERE e.status = 'dispatched' AND CASE WHEN e.alone"
+            # Who sent it shows in the fence: a job's are positive, those of a call that runs by itself are not.
+            f"SELECT {COLUMNS} FROM signoff.effects e WHERE e.status = 'dispatched' AND CASE WHEN e.fence < 0"
             " THEN e.lease_until < clock_timestamp()"
             " ELSE NOT EXISTS (SELECT 1 FROM signoff.jobs j WHERE j.id = e.job_id AND j.fence = e.fence"
             " AND j.status = 'running') END ORDER BY e.created_at LIMIT %s",
