@@ -164,6 +164,14 @@ def after_doubt(effect: Effect, terms: Terms, *, now: datetime) -> Step | None:
     return None
 
 
+def before_repeat(effect: Effect, terms: Terms, *, now: datetime) -> Step | None:
+    """Where an effect goes that is due, but was sent before with an unknown outcome, and can't be repeated safely any
+    more: its key has run out meanwhile, or its tool's class has changed. None if it may be sent."""
+    if effect.doubt_since is None or may_repeat_in_doubt(effect, terms, now):
+        return None
+    return Step(S.in_doubt, doubt=True, reason=f"a repeat is not safe any more: {terms.effect_class}")
+
+
 def is_due(effect: Effect, now: datetime) -> bool:
     return effect.retry_at is None or effect.retry_at <= now
 
