@@ -94,8 +94,16 @@ async def find_start(tx: PostgresTransaction, claim: Claim, state: HeadState) ->
 async def _first_start(tx: PostgresTransaction, claim: Claim, state: Any) -> Start:
     if claim.has_reviews:
         raise CannotResume("the job has a review, and its thread no checkpoint of this job")
-    closing = await _closing(tx, state.values.get("messages", ()), state.values.get("calls", ()))
-    return Start("start", first_input([*closing, HumanMessage(claim.job.input, id=f"input-{claim.job.id}")]))
+    messages = state.values.get("messages", ())
+    closing = await _closing(tx, messages, state.values.get("calls", ()))
+    return Start("start", first_input([*closing, _said(claim, messages)]))
+
+
+def _said(claim: Claim, messages: Sequence[AnyMessage]) -> HumanMessage:
+    """The job's input. Said again behind another job it needs an id of its own: a known one would replace the first."""
+    known = f"input-{claim.job.id}"
+    again = any(message.id == known for message in messages)
+    return HumanMessage(claim.job.input, id=f"{known}-{claim.job.fence}" if again else known)
 
 
 async def _closing(

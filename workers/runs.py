@@ -16,6 +16,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
 from signoff.domain import running
+from signoff.domain.canonical import scrub
 from signoff.domain.errors import CannotResume, DigestMismatch, LeaseLost, SignoffError, StoreUnavailable
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import Pause, read_pause
@@ -40,6 +41,7 @@ STRICT_RESUME = "__pregel_strict_resume"
 MOST_JOBS_PER_HINT = 200
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 120.0
+MOST_ERROR_CHARACTERS = 2000
 
 Leave = Callable[[PostgresTransaction, Job, str | None], Awaitable[UUID | None]]
 
@@ -86,8 +88,11 @@ class Runner:
             return
         self._draining = True
         for active in list(self._active):
-            active.control.request_drain()
-            active.guard.stop_after(self._limits.drain_seconds, Stop.drained)
+            self._drain(active)
+
+    def _drain(self, active: _Active) -> None:
+        active.control.request_drain()
+        active.guard.stop_after(self._limits.drain_seconds, Stop.drained)
 
     async def run_hinted(self, job_id: UUID) -> None:
         """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
@@ -112,6 +117,9 @@ class Runner:
         self._heartbeat.add(Held(lease, guard))
         active = _Active(RunControl(), guard)
         self._active.add(active)
+        if self._draining:
+            # Told while this job was being claimed.
+            self._drain(active)
         try:
             await _RunOf(self, served, claim, active).carry_on()
         except (LeaseLost, StoreUnavailable) as error:
@@ -279,7 +287,7 @@ class _RunOf:
         """A run that ends by an exception is not flushed: the thread stays at its last good checkpoint."""
         async with self._store.begin() as tx:
             job = (await tx.jobs.fence(self._job)).job
-            promoted = await leave(tx, job)
+            promoted = await (running.cancel(tx, job) if job.cancel_requested else leave(tx, job))
         if promoted is not None:
             self._runner._hints.offer(self._job.agent, promoted)
 
@@ -294,17 +302,16 @@ class _RunOf:
     async def _retry_later(self, error: Exception) -> None:
         log.exception("run failed", extra={"job_id": str(self._job.id), "tries": self._job.tries})
         code = "model_failed" if isinstance(error, ModelFailed) else "run_failed"
-        text = str(error) if isinstance(error, SignoffError | ModelFailed) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, SignoffError | ModelFailed) else f"{type(error).__name__}: {error}"
+        text = scrub(said)[:MOST_ERROR_CHARACTERS]
         most = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (self._job.tries - 1))
         seconds = random.uniform(most / 2, most)
 
         async def leave(tx: PostgresTransaction, job: Job) -> None:
-            if job.cancel_requested:
-                await running.cancel(tx, job)
-            elif job.tries >= self._runner._limits.max_tries:
+            if job.tries >= self._runner._limits.max_tries:
                 await running.hold(tx, job, code, f"{job.tries} tries failed, the last with: {text}")
             else:
-                await running.release(tx, job, run_in=timedelta(seconds=seconds), error=(code, text[:2000]))
+                await running.release(tx, job, run_in=timedelta(seconds=seconds), error=(code, text))
 
         await self._leave_unflushed(leave)
 
@@ -321,7 +328,7 @@ class _RunOf:
 async def _give_back(tx: PostgresTransaction, job: Job) -> None:
     # A drain is nobody's fault: it does not count as a try.
     error = ("drained", "its worker was shut down during the run")
-    await (running.cancel(tx, job) if job.cancel_requested else tx.jobs.move(job.id, JobStatus.queued, error=error))
+    await tx.jobs.move(job.id, JobStatus.queued, error=error)
 
 
 def _parking(pauses: Sequence[Pause]) -> Leave:
