@@ -10,6 +10,7 @@ from uuid import UUID
 from signoff.domain.authority import Principal, Right, require_right
 from signoff.domain.effects import Effect, EffectStatus, Step
 from signoff.domain.errors import (
+    Conflict,
     EffectNotFound,
     EffectNotInDoubt,
     EffectNotReplayable,
@@ -84,9 +85,21 @@ async def replay_effect(store: Store, hints: Hints, operation_id: str, settlemen
 async def retry_job(store: Store, hints: Hints, job_id: UUID, who: Principal) -> Job:
     """Queues a failed job, or one that waits for an operator, from its newest checkpoint.
 
-    Raises: RightMissing, JobNotFound, JobNotFailed.
+    Raises: RightMissing, JobNotFound, JobNotFailed; Conflict if the thread changed again and again.
     """
     require_right(who, Right.operate)
+    try:
+        job = await _retry(store, job_id, who)
+    except JobNotFailed:
+        raise
+    except Conflict:
+        # Another job of the thread has started meanwhile: this one waits behind it.
+        job = await _retry(store, job_id, who)
+    hints.offer(job.agent, job_id)
+    return job
+
+
+async def _retry(store: Store, job_id: UUID, who: Principal) -> Job:
     async with store.begin() as tx:
         job = await tx.jobs.lock(job_id)
         if job is None:
@@ -98,7 +111,6 @@ async def retry_job(store: Store, hints: Hints, job_id: UUID, who: Principal) ->
         event = NewEvent(EventType.job_retried, f"jobs/{job_id}", who.name, data, job_id)
         await tx.jobs.move(job_id, to, event=event)
         after = await tx.jobs.get(job_id)
-    hints.offer(job.agent, job_id)
     assert after is not None
     return after
 

@@ -181,7 +181,7 @@ class Transaction(Protocol):
 
 class Store(Protocol):
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
-        """Raises StoreUnavailable if no connection can be had in time."""
+        """Raises StoreUnavailable if no connection can be had in time, and Conflict where two reached for one thing."""
 
 
 class Hints(Protocol):

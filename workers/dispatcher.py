@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
 
 from signoff.domain import running
 from signoff.domain.deciding import expire_review
 from signoff.domain.effects import after_lapse
-from signoff.domain.errors import SignoffError
+from signoff.domain.errors import Conflict, SignoffError
 from signoff.domain.jobs import Job
 from signoff.infra.hints import CeleryHints
 from signoff.infra.postgres import leases
@@ -198,8 +199,10 @@ class PromoteWaiting:
         async with self._store.connection() as conn:
             threads = await leases.stranded_threads(conn, BATCH)
         for thread_id in threads:
-            async with self._store.begin() as tx:
-                await tx.jobs.promote_waiting(thread_id)
+            # Another dispatcher, or a new job, was first.
+            with suppress(Conflict):
+                async with self._store.begin() as tx:
+                    await tx.jobs.promote_waiting(thread_id)
         return len(threads) == BATCH
 
 

@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg_pool import PoolTimeout, TooManyRequests
 
-from signoff.domain.errors import StoreUnavailable
+from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.deliveries import DeliveryTable
 from signoff.infra.postgres.effects import EffectTable
@@ -97,3 +97,6 @@ class PostgresStore:
             raise StoreUnavailable("no database connection can be had right now") from error
         except psycopg.OperationalError as error:
             raise StoreUnavailable(f"the database failed: {error}") from error
+        except psycopg.errors.UniqueViolation as error:
+            # Two reached for what the database allows once: one has it, nothing of the other's was kept.
+            raise Conflict("somebody else changed the same thing at once; look again, and try it again") from error

@@ -173,7 +173,7 @@ async def test_a_replayed_call_that_a_lost_run_has_sent_is_found(store: Postgres
     def act(to: str) -> str:
         raise TimeoutError
 
-    shop, job_id, operation = await replayed_beside_its_run(store, act)
+    shop, _, operation = await replayed_beside_its_run(store, act)
     (job,) = await shop.sql("UPDATE signoff.jobs SET fence = fence + 1, status = 'queued' RETURNING fence")
     async with store.begin() as tx:
         planned = await tx.effects.lock(operation)
