@@ -48,18 +48,26 @@ class Effects(RuleBasedStateMachine):
         self.times_succeeded = 0
 
     @initialize(effect_class=st.sampled_from(EffectClass))
-    def plan(self, effect_class: EffectClass) -> None:
+    def begin(self, effect_class: EffectClass) -> None:
+        self._plan(effect_class)
+
+    @precondition(lambda self: self.effect.status in ENDED - {S.failed})
+    @rule(effect_class=st.sampled_from(EffectClass))
+    def begin_another(self, effect_class: EffectClass) -> None:
+        self._plan(effect_class)
+
+    def _plan(self, effect_class: EffectClass) -> None:
+        self.unknown, self.extra, self.times_succeeded = False, 0, 0
         window = WINDOW if effect_class is EffectClass.keyed else None
         self.terms = Terms(effect_class=effect_class, window=window, max_attempts=3)
         self.effect = Effect("op", 0, UUID(int=1), "t", "pay", {}, "d", S.planned, 0)
 
-    @rule(minutes=st.sampled_from([0, 1, 10, 90]))
-    def wait(self, minutes: int) -> None:
+    @precondition(lambda self: self.effect.status in SENDABLE)
+    @rule(minutes=st.sampled_from([0, 10, 90]))
+    def send(self, minutes: int) -> None:
         self.now += timedelta(minutes=minutes)
-
-    @precondition(lambda self: self.effect.status in SENDABLE and is_due(self.effect, self.now))
-    @rule()
-    def send(self) -> None:
+        if not is_due(self.effect, self.now):
+            return
         if step := before_repeat(self.effect, self.terms, now=self.now):
             self._take(step)
             return
@@ -95,7 +103,7 @@ class Effects(RuleBasedStateMachine):
             assert has_budget(self.effect, self.terms)
             self._take(step)
 
-    @precondition(lambda self: self.effect.status in SENDABLE)
+    @precondition(lambda self: self.effect.status in SENDABLE and self.effect.attempts > 0)
     @rule(to=st.sampled_from([S.revoked, S.cancelled]))
     def lose_authority_or_the_job(self, to: EffectStatus) -> None:
         doubted = self.effect.doubt_since is not None
@@ -145,4 +153,4 @@ class Effects(RuleBasedStateMachine):
 
 
 TestEffects = Effects.TestCase
-TestEffects.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
+TestEffects.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
