@@ -201,7 +201,9 @@ CREATE TABLE signoff.effects (
 ) WITH (fillfactor = 80);
 CREATE INDEX effects_of_job ON signoff.effects (job_id);
 CREATE INDEX effects_alone ON signoff.effects (created_at) WHERE alone AND status IN ('planned', 'retry_wait');
-CREATE INDEX effects_open ON signoff.effects (created_at) WHERE status IN ('in_doubt', 'dead', 'failed', 'dispatched');
+CREATE INDEX effects_open ON signoff.effects (created_at) WHERE status IN ('in_doubt', 'dead', 'failed');
+-- Of its own: the dispatcher looks several times a second, and what has failed stays for good.
+CREATE INDEX effects_dispatched ON signoff.effects (created_at) WHERE status = 'dispatched';
 
 -- One row per try, written before the first byte leaves; the outcome is filled in once.
 CREATE TABLE signoff.attempts (
