@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.support.eventually import eventually_sync
@@ -20,6 +21,7 @@ from tests.support.processes import REPOSITORY
 from tests.support.up import clean_environment, started
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+OPERATIONS = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
 HOW_TO = REPOSITORY / "docs" / "how-to"
 PAGES = [(HOW_TO / name).read_text(encoding="utf-8") for name in ("decide-by-webhook.md", "replay-a-failure.md")]
 ADDRESS = "http://127.0.0.1:8080"
@@ -42,6 +44,7 @@ class Tried:
     refunds: list[str]
     jobs: list[dict[str, Any]]
     effects: list[dict[str, Any]]
+    database_url: str
 
     def job(self, words: str) -> dict[str, Any]:
         (job,) = [job for job in self.jobs if words in job["input"]]
@@ -102,7 +105,9 @@ def look(folder: Path, address: str, said: str) -> Tried:
         eventually_sync(settled, within_seconds=20, message=lambda: json.dumps(client.get("/effects").json(), indent=1))
         jobs = everything(client, "jobs", "job_id")
         effects = everything(client, "effects", "operation_id")
-    return Tried(said, (folder / "shop" / "refunds.txt").read_text().splitlines(), jobs, effects)
+    addresses = json.loads((folder / "state" / "addresses.json").read_text())
+    refunds = (folder / "shop" / "refunds.txt").read_text().splitlines()
+    return Tried(said, refunds, jobs, effects, addresses["database_url"])
 
 
 def everything(client: httpx.Client, kind: str, key: str) -> list[dict[str, Any]]:
@@ -146,3 +151,12 @@ def test_the_failed_effect_was_sent_again_alone_and_under_a_new_key(tried: Tried
     effect = tried.effect("A-1006")
     assert (effect["status"], effect["attempts"], effect["generation"]) == ("succeeded", 2, 1)
     assert tried.refunds.count("A-1006 9.0") == 1
+
+
+def test_what_operators_are_told_to_ask_the_database_has_an_answer(tried: Tried) -> None:
+    blocks = re.findall(r"^```sql\n(.*?)^```$", OPERATIONS, re.MULTILINE | re.DOTALL)
+    queries = [query for block in blocks for query in block.split(";") if query.strip()]
+    assert len(queries) == 4
+    with psycopg.connect(tried.database_url) as conn:
+        for query in queries:
+            assert conn.execute(query.encode()).fetchall() == [], query
