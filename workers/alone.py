@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 
-from signoff.domain.effects import Effect, EffectStatus, Outcome, Step, after_attempt, is_due
+from signoff.domain.effects import Effect, EffectStatus, Outcome, Step, after_attempt, before_repeat, is_due
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.approving import why_not_now
 from signoff.workers.authoring import terms_of
@@ -95,6 +95,9 @@ class LoneRunner:
                 await self._withdraw(tx, effect, reason)
                 return None
             tool = agent.tools_by_name[effect.tool]
+            if step := before_repeat(effect, terms_of(tool), now=examined.now):
+                await take_step(tx, effect, step, self._worker)
+                return None
             # Its fence is its own and never a job's: a job's fences are positive.
             sent = await tx.effects.dispatch(
                 effect,

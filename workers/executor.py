@@ -28,6 +28,7 @@ from signoff.domain.effects import (
     after_attempt,
     after_doubt,
     after_lapse,
+    before_repeat,
     is_due,
 )
 from signoff.domain.errors import DigestMismatch
@@ -149,6 +150,8 @@ class Executor:
             return pending(effect)
         if reason := why_not_now(self._agent, job.facts(), self._environment, examined):
             return await self._revoke(tx, call, effect, reason)
+        if step := before_repeat(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now):
+            return pending(await take_step(tx, effect, step, self._run.worker))
         return await self._dispatch(tx, effect)
 
     async def _first_time(self, tx: PostgresTransaction, job: Job, call: Call) -> Sent | Told:
