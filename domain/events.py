@@ -12,7 +12,6 @@ from uuid import UUID
 
 class EventType(StrEnum):
     job_accepted = "signoff.job.accepted.v1"
-    job_resumed = "signoff.job.resumed.v1"
     job_held = "signoff.job.held.v1"
     job_succeeded = "signoff.job.succeeded.v1"
     job_failed = "signoff.job.failed.v1"

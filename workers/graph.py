@@ -1,5 +1,8 @@
 """The agent's graph: model → gate → review → act → model.
 
+What the policy allows does not wait for the review of its siblings: both go on side by side, and meet again in `join`,
+so that the model is asked once every call of its message has a result.
+
 The graph's routing is a convenience. What may run, the executor decides.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, Any, Literal, Protocol, TypedDict
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -16,7 +19,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Send, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
@@ -69,6 +72,7 @@ class State(TypedDict):
 
 class ActInput(TypedDict):
     call: Call
+    beside_review: bool  # a review of siblings goes on at the same time
 
 
 def first_input(messages: Sequence[AnyMessage]) -> State:
@@ -86,11 +90,12 @@ def build_graph(
     graph.add_node("gate", nodes.gate)
     graph.add_node("review", nodes.review)
     graph.add_node("act", nodes.act, input_schema=ActInput)
+    graph.add_node("join", nodes.join)
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", nodes.after_model, ["gate", END])
     graph.add_conditional_edges("gate", nodes.after_gate, ["review", "act", "model"])
-    graph.add_conditional_edges("review", nodes.after_review, ["act", "model"])
-    graph.add_edge("act", "model")
+    graph.add_conditional_edges("review", nodes.after_review, ["act", "join", "model"])
+    graph.add_conditional_edges("join", nodes.after_join, ["act", "model"])
     return graph.compile(name=agent.name)
 
 
@@ -130,10 +135,10 @@ class _Nodes:
         assert isinstance(message, AIMessage)
         return judge_message(self._agent, message, runtime.context, refused=state["refused"], stopped=state["stopped"])
 
-    async def after_gate(self, state: State) -> str | list[Send]:
-        if any(call["verdict"] == "review" for call in state["calls"]):
-            return "review"
-        return await self.after_review(state)
+    async def after_gate(self, state: State) -> str | list[str | Send]:
+        reviewed = any(call["verdict"] == "review" for call in state["calls"])
+        allowed: list[str | Send] = [*_sends(state["calls"], "allow", beside_review=reviewed)]
+        return [*allowed, "review"] if reviewed else allowed or "model"
 
     async def review(self, state: State) -> dict[str, Any]:
         items = [call for call in state["calls"] if call["verdict"] == "review"]
@@ -141,13 +146,26 @@ class _Nodes:
         return apply_answer(state["messages"], state["calls"], state["refused"], answer)
 
     async def after_review(self, state: State) -> str | list[Send]:
-        ready = [call for call in state["calls"] if call["verdict"] in ("allow", "approved")]
-        return [Send("act", ActInput(call=call)) for call in ready] or "model"
+        if any(call["verdict"] == "allow" for call in state["calls"]):
+            return "join"
+        return await self.after_join(state)
 
-    async def act(self, state: ActInput, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    async def join(self, state: State) -> dict[str, Any]:
+        return {}
+
+    async def after_join(self, state: State) -> str | list[Send]:
+        return _sends(state["calls"], "approved", beside_review=False) or "model"
+
+    async def act(self, state: ActInput, runtime: Runtime[RunContext]) -> Command[Literal["join", "model"]]:
         """Runs again from the top after each pause: the executor then serves from the ledger, or pauses anew."""
         while True:
             outcome = await runtime.context.executor.execute(state["call"])
             if isinstance(outcome, Told):
-                return {"messages": [outcome.message]}
+                meeting: Literal["join", "model"] = "join" if state["beside_review"] else "model"
+                return Command(update={"messages": [outcome.message]}, goto=meeting)
             interrupt(dict(outcome.pause))
+
+
+def _sends(calls: Sequence[Call], verdict: str, *, beside_review: bool) -> list[Send]:
+    ready = [call for call in calls if call["verdict"] == verdict]
+    return [Send("act", ActInput(call=call, beside_review=beside_review)) for call in ready]

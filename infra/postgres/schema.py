@@ -19,5 +19,6 @@ async def require_current_schema(conn: AsyncConnection[DictRow]) -> None:
         row = None
     found = row["version_num"] if row else None
     if found != REVISION:
-        wanted = f"this version needs {REVISION}: run `signoff migrate`"
-        raise SchemaOutdated(f"the database is at schema {found or 'none'}, {wanted}")
+        newer = found is not None and found > REVISION
+        advice = "this version is older than the database" if newer else "run `signoff migrate`"
+        raise SchemaOutdated(f"the database is at schema {found or 'none'}, this version needs {REVISION}: {advice}")

@@ -107,7 +107,9 @@ def _sync_graph() -> Any:
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", lambda state: "gate" if state["messages"][-1].tool_calls else END)
     builder.add_edge("gate", "review")
-    builder.add_conditional_edges("review", lambda state: [Send("act", ActInput(call=call)) for call in state["calls"]])
+    builder.add_conditional_edges(
+        "review", lambda state: [Send("act", ActInput(call=call, beside_review=False)) for call in state["calls"]]
+    )
     builder.add_edge("act", "model")
     return builder.compile()
 

@@ -114,7 +114,7 @@ async def test_a_full_redis_leaves_the_rows(database_url: str) -> None:
 async def test_an_event_that_commits_late_is_not_lost(world: World, publisher: PublishEvents) -> None:
     """Its position is lower than that of an event that was sent before."""
     async with world.store.begin() as slow:
-        await slow.events.append(NewEvent(EventType.job_resumed, "slow", "test", {}))
+        await slow.events.append(NewEvent(EventType.job_retried, "slow", "test", {}))
         await world.tell("quick")
         await drained(publisher)
         assert await world.sent_subjects() == ["quick"]
@@ -159,7 +159,7 @@ async def test_two_publishers_keep_the_order_of_each_job(world: World, monkeypat
 
     await asyncio.gather(*(run(publisher) for publisher in publishers))
 
-    sent = [event for event in await world.sent() if event["type"] == EventType.job_resumed]
+    sent = [event for event in await world.sent() if event["type"] == EventType.job_retried]
     assert len(sent) == 36
     for job in jobs:
         own = [int(event["sequence"]) for event in sent if event["subject"].startswith(str(job.id))]

@@ -74,7 +74,7 @@ class World:
 
     async def tell(self, *names: str, job_id: UUID | None = None) -> None:
         """Writes an event for each name, in one transaction."""
-        events = [NewEvent(EventType.job_resumed, name, "test", {}, job_id) for name in names]
+        events = [NewEvent(EventType.job_retried, name, "test", {}, job_id) for name in names]
         async with self.store.begin() as tx:
             await tx.events.append(*events)
 

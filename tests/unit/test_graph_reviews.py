@@ -42,6 +42,23 @@ async def test_calls_that_need_a_review_pause_once_together() -> None:
     assert len(run.model.asked) == 1
 
 
+async def test_allowed_calls_do_not_wait_for_the_review_of_their_siblings() -> None:
+    run = await paused(("read", {"key": "a"}), PAY)
+    assert run.executor.ran == [("read", {"key": "a"})]
+    await run.decide(APPROVE)
+    assert run.executor.ran == [("read", {"key": "a"}), PAY]
+    assert len(run.model.asked) == 2
+    assert is_complete(await run.messages())
+
+
+async def test_the_model_is_asked_once_when_the_reviewed_siblings_of_an_allowed_call_are_rejected() -> None:
+    run = await paused(("read", {"key": "a"}), PAY)
+    await run.decide(reject())
+    assert run.executor.ran == [("read", {"key": "a"})]
+    assert len(run.model.asked) == 2
+    assert is_complete(await run.messages())
+
+
 async def test_the_pause_says_what_a_reviewer_must_know() -> None:
     rule = review(
         "pay", name="money", reviewers=["leads"], decisions=["approve", "reject"], deadline_seconds=60,
