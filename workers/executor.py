@@ -99,9 +99,24 @@ class Executor:
         self._environment = environment
         self._faults = faults
         self._jitter = random.Random()
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def ended(self) -> None:
+        """Returns once no call of the run is under way. LangGraph leaves some behind if it is cancelled twice."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
 
     async def execute(self, call: Call) -> Told | Pending:
         """Serves the call from the ledger, or carries it out, or says what it waits for."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        try:
+            return await self._execute(call)
+        finally:
+            self._under_way.discard(task)
+
+    async def _execute(self, call: Call) -> Told | Pending:
         prepared = await self._prepare_to_the_end(call)
         if not isinstance(prepared, Sent):
             return prepared
@@ -120,11 +135,14 @@ class Executor:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            prepared = await task
-            if isinstance(prepared, Sent):
-                # Marked, and for certain not sent.
-                await to_the_end(self._record(call, prepared, STOPPED_BEFORE))
+            await to_the_end(self._take_back(call, task))
             raise
+
+    async def _take_back(self, call: Call, preparing: asyncio.Task[Sent | Told | Pending]) -> None:
+        prepared = await preparing
+        if isinstance(prepared, Sent):
+            # Marked, and for certain not sent.
+            await self._record(call, prepared, STOPPED_BEFORE)
 
     async def _prepare(self, call: Call) -> Sent | Told | Pending:
         await self._faults.reach(Point.before_dispatch)
@@ -201,8 +219,11 @@ class Executor:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            await to_the_end(self._record(call, sent, await self._last_word(work)))
+            await to_the_end(self._record_last_word(call, sent, work))
             raise
+
+    async def _record_last_word(self, call: Call, sent: Sent, work: asyncio.Task[Answer]) -> None:
+        await self._record(call, sent, await self._last_word(work))
 
     async def _last_word(self, work: asyncio.Task[Answer]) -> Answer:
         """Of a call that was under way when the run was stopped, or failed at a sibling: its answer if it may be

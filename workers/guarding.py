@@ -29,6 +29,7 @@ class Guard:
         self._lease_seconds = lease_seconds
         self._renewed_at = claimed_at
         self._timers: list[asyncio.TimerHandle] = []
+        self._leaving = False
         self._over = False
         self.reason: Stop | None = None
         self.cut_off = asyncio.Event()
@@ -46,6 +47,10 @@ class Guard:
     def stop_after(self, seconds: float, reason: Stop) -> None:
         self._loop.call_soon_threadsafe(self._stop_after, seconds, reason)
 
+    def leave(self) -> None:
+        """The run ends by itself from here on: a stop still cuts calls off, and lets the task be. On the loop only."""
+        self._leaving = True
+
     def end(self) -> None:
         """The run is over: from here on nothing stops the task, which may run another job. On the loop only."""
         self._over = True
@@ -61,7 +66,7 @@ class Guard:
             return
         if reason is not Stop.cancelled:
             self.cut_off.set()
-        if self.reason is None:
+        if self.reason is None and not self._leaving:
             self._task.cancel()
         if self.reason is None or reason is Stop.lost:
             self.reason = reason

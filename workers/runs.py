@@ -169,6 +169,7 @@ class _RunOf:
         self._control = active.control
         self._guard = active.guard
         self._resumed: Sequence[str] = ()
+        self._executor: Executor | None = None
         self._saver = RunSaver(
             self._store.pool,
             thread_id=self._job.thread_id,
@@ -255,6 +256,7 @@ class _RunOf:
         run = Run(self._job, self._claim.lineage_root, self._runner._worker, self._guard)
         environment = self._runner._limits.environment
         executor = Executor(self._store, self._saver, self._served.agent, run, environment, self._faults)
+        self._executor = executor
         return RunContext(self._claim.lineage_root, self._job.facts(), environment, executor, self._keep_model_answer)
 
     async def _keep_model_answer(self) -> None:
@@ -285,6 +287,9 @@ class _RunOf:
 
     async def _leave_unflushed(self, leave: Callable[[PostgresTransaction, Job], Awaitable[UUID | None]]) -> None:
         """A run that ends by an exception is not flushed: the thread stays at its last good checkpoint."""
+        self._guard.leave()
+        if self._executor is not None:
+            await self._executor.ended()
         async with self._store.begin() as tx:
             job = (await tx.jobs.fence(self._job)).job
             promoted = await (running.cancel(tx, job) if job.cancel_requested else leave(tx, job))

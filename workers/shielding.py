@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Like `await work`, but a cancellation waits until `work` has ended, and only then goes on.
+    """Like `await work`, but a cancellation, and each further one, waits until `work` has ended, and only then goes on.
 
     LangGraph cancels a node's siblings when one fails; a cancelled transaction may or may not have been committed.
     """
@@ -18,8 +19,9 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait([task])
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error from None
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -18,6 +19,7 @@ from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import effect
 from signoff.workers.faults import Point
+from signoff.workers.guarding import Stop
 from tests.support.api import open_store
 from tests.support.models import ScriptedModel, calling, is_complete
 from tests.support.parked import OPERATOR, PRODUCER
@@ -138,3 +140,61 @@ async def test_a_failed_job_that_is_retried_behind_another_one_is_asked_anew(sto
     assert [one.content for one in history if isinstance(one, HumanMessage)] == ["First", "Second", "First"]
     assert isinstance(history[-1], HumanMessage)
     assert is_complete(history)
+
+
+class HoldsTheSecondDispatch:
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+        self.reached = 0
+
+    async def reach(self, point: Point) -> None:
+        if point is Point.before_dispatch:
+            self.reached += 1
+            if self.reached == 2:
+                await self.free.wait()
+
+
+class Watched(asyncio.Event):
+    """Tells when somebody waits for it: a call that is under way, of a run that is being stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.watched.set()
+        return await super().wait()
+
+
+async def test_a_call_under_way_is_recorded_though_its_job_is_cancelled_by_a_sibling_and_from_outside(
+    store: PostgresStore,
+) -> None:
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow(to: str) -> str:
+        """Sends slowly."""
+        entered.set()
+        await left.wait()
+        return "sent"
+
+    faults = HoldsTheSecondDispatch()
+    both = calling(("slow", {"to": "ada"}), ("slow", {"to": "bob"}))
+    shop = Workshop(store, [slow], both, faults=faults)
+    await shop.enrol()
+    job_id = (await shop.submit()).id
+    running = asyncio.create_task(shop.run(job_id))
+    await entered.wait()
+    await cancel_job(store, NoHints(), job_id, PRODUCER)
+    (held,) = shop.heartbeat.held
+    held.guard.cut_off = Watched()
+    faults.free.set()
+    await held.guard.cut_off.watched.wait()
+    held.guard.stop(Stop.cancelled)
+    done, _ = await asyncio.wait({running}, timeout=0.2)
+    assert not done, "it ended before the call that was under way"
+    left.set()
+    job = await running
+
+    assert job.status is JobStatus.cancelled
+    assert [(one.status, one.attempts) for one in await shop.effects(job_id)] == [(EffectStatus.succeeded, 1)]
