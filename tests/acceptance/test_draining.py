@@ -103,7 +103,7 @@ async def _at_a_slow_refund(desk: Desk, pool: str, **settings: str) -> tuple[Wor
     agents = f"{desk.environment['SIGNOFF_AGENTS']},{spec('free')}"
     # The lease outlasts the drain, so that what is seen is the drain and no lapse.
     options = {"SIGNOFF_WORKER_CONCURRENCY": "2", "SIGNOFF_LEASE_SECONDS": "10", "SIGNOFF_AGENTS": agents, **settings}
-    worker = desk.start_worker(SIGNOFF_WORKER_POOL=pool, **options)
+    worker = desk.start_worker(None, SIGNOFF_WORKER_POOL=pool, **options)
     job_id = await desk.submit(SLOW_REFUND)
     await eventually(desk.refunds, within_seconds=20, message=desk.story)
     return worker, job_id

@@ -15,7 +15,7 @@ from signoff.workers.faults import Point
 from tests.support.desk import APPROVE, REFUND_AND_MAIL, Desk, answer_of
 from tests.support.desk_agents import spec
 from tests.support.eventually import eventually
-from tests.support.worker_process import Strike
+from tests.support.worker_process import Strike, WorkerProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -44,8 +44,7 @@ async def test_an_item_past_its_deadline_expires_and_its_approved_sibling_still_
 async def test_a_job_that_kills_its_workers_waits_for_an_operator_and_goes_on_when_told(desk: Desk) -> None:
     job_id = await desk.submit("Where is order A-1001?")
     for _ in range(int(desk.environment["SIGNOFF_MAX_TRIES"])):
-        worker = desk.start_worker(Strike(Point.claimed))
-        await eventually(lambda w=worker: w.exit_code == -signal.SIGKILL, within_seconds=15, message=desk.story)
+        await _is_killed(desk, desk.start_worker(Strike(Point.claimed)))
     held = await desk.until(job_id, JobStatus.awaiting_operator)
 
     assert held.error_code == "tries_exhausted"
@@ -86,3 +85,7 @@ async def test_limits_and_failing_models(desk: Desk) -> None:
     await desk.retry(hasty)
     assert "An operator says that it was done." in answer_of(await desk.until(hasty))
     assert len(desk.refunds()) == 1
+
+
+async def _is_killed(desk: Desk, worker: WorkerProcess) -> None:
+    await eventually(lambda: worker.exit_code == -signal.SIGKILL, within_seconds=15, message=desk.story)
