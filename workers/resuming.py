@@ -26,7 +26,8 @@ from signoff.workers.serving import Graph
 
 # LangGraph's channel of a task's questions (private in 1.2; a test fails if an upgrade renames it).
 INTERRUPT = "__interrupt__"
-ANSWERED = (ReviewStatus.decided, ReviewStatus.expired)
+# A cancelled review is met where its job has failed and is retried: nobody can decide it, so its calls are undecided.
+ANSWERED = (ReviewStatus.decided, ReviewStatus.expired, ReviewStatus.cancelled, ReviewStatus.superseded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,9 @@ async def find_start(tx: PostgresTransaction, claim: Claim, state: HeadState) ->
         return Start("continue") if state.remains else Start("finish")
     answers = await _answers(tx, claim, pauses)
     if not answers:
-        return Start("park", pauses=pauses)
+        # A run that was lost beside a question has not parked: siblings may not have begun, nor the review be stored.
+        parked = claim.head is not None and claim.head.parked
+        return Start("park", pauses=pauses) if parked else Start("continue")
     return Start("resume", Command(resume=answers), tuple(answers))
 
 

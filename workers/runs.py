@@ -214,7 +214,7 @@ class _RunOf:
         start = await self._find_start()
         self._resumed = start.answered
         if start.kind == "park":
-            await self._leave(_parking(start.pauses), parked=True)
+            await self._park(start.pauses)
             return
         if start.kind == "finish":
             await self._end(dict((await self._graph.aget_state(self._config)).values))
@@ -232,10 +232,12 @@ class _RunOf:
         if not pending:
             await self._end(result)
             return
-        pauses = [self._with_schemas(read_pause(interrupt.id, interrupt.value)) for interrupt in pending]
         await self._faults.reach(Point.before_park)
-        await self._leave(_parking(pauses), parked=True)
+        await self._park([read_pause(interrupt.id, interrupt.value) for interrupt in pending])
         await self._faults.reach(Point.after_park)
+
+    async def _park(self, pauses: Sequence[Pause]) -> None:
+        await self._leave(_parking([self._with_schemas(pause) for pause in pauses]), parked=True)
 
     async def _end(self, values: Mapping[str, Any]) -> None:
         messages: Sequence[AnyMessage] = values.get("messages", ())
