@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from signoff.domain.errors import UnreadableArguments
 
 MAX_DEPTH = 100
+SMALLEST_INTEGER = -(2**63)
+LARGEST_INTEGER = 2**64 - 1
 # CPython neither reads nor writes longer integers as JSON: they could be stored and never be read again.
 _TOO_LONG = 10**4300
 _REPLACEMENT = "\ufffd"
@@ -65,6 +67,15 @@ def scrub_value(value: Any) -> Any:
     Raises UnreadableArguments for what is nested deeper than MAX_DEPTH.
     """
     return _scrubbed(value, 0)
+
+
+def has_storable_integers(value: Any) -> bool:
+    """False if an integer in it is beyond 64 bits: no checkpoint could hold it, and the thread could not go on."""
+    if isinstance(value, dict):
+        return all(has_storable_integers(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return all(has_storable_integers(part) for part in value)
+    return not isinstance(value, int) or SMALLEST_INTEGER <= value <= LARGEST_INTEGER
 
 
 def _scrubbed(value: Any, depth: int) -> Any:

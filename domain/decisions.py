@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from signoff.domain.canonical import canonical_json, scrub
+from signoff.domain.canonical import canonical_json, has_storable_integers, scrub
 from signoff.domain.errors import EditIncomplete, InvalidRequest, MessageRequired, UnreadableArguments
 from signoff.domain.policy import DecisionType
 
@@ -115,6 +115,8 @@ def _edited(where: str, raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         canonical_json(action["args"])
     except UnreadableArguments as error:
         raise EditIncomplete(f"{where}: the edited arguments can't be used: {error.message}") from error
+    if not has_storable_integers(action["args"]):
+        raise EditIncomplete(f"{where}: the edited arguments hold an integer of more than 64 bits")
     return action["name"], action["args"]
 
 

@@ -9,11 +9,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from signoff.domain.canonical import canonical_json, scrub, scrub_value
+from signoff.domain.canonical import canonical_json, has_storable_integers, scrub, scrub_value
 from signoff.domain.errors import UnreadableArguments
-
-SMALLEST_INTEGER = -(2**63)
-LARGEST_INTEGER = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ def _is_storable(value: Any) -> bool:
         canonical_json(value)
     except UnreadableArguments:
         return False
-    return _fits(value)
+    return has_storable_integers(value)
 
 
 def _storable(value: Any) -> Any:
@@ -163,15 +160,7 @@ def _with_small_integers(value: Any) -> Any:
         return {key: _with_small_integers(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_with_small_integers(part) for part in value]
-    return value if _fits(value) else str(value)
-
-
-def _fits(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_fits(part) for part in value.values())
-    if isinstance(value, list | tuple):
-        return all(_fits(part) for part in value)
-    return not isinstance(value, int) or SMALLEST_INTEGER <= value <= LARGEST_INTEGER
+    return value if has_storable_integers(value) else str(value)
 
 
 def _as_text(value: Any) -> str:
