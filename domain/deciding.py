@@ -126,8 +126,11 @@ async def _complete(
     event = _event(review, status, actor)
     if locked.job.status is JobStatus.awaiting_review:
         await tx.jobs.move(review.job_id, JobStatus.queued, event=event)
-    else:
-        await tx.events.append(event)
+        return
+    await tx.events.append(event)
+    if locked.job.status is JobStatus.queued:
+        # It waits for the time of another call's retry; the decision does not.
+        await tx.jobs.hurry(review.job_id)
 
 
 def _event(review: Review, status: ReviewStatus, actor: str) -> NewEvent:

@@ -75,6 +75,9 @@ class Jobs(Protocol):
         """One guarded statement: moves the job if the table of states allows it from where it is, and tells of it
         by `event`; False if not."""
 
+    async def hurry(self, job_id: UUID) -> None:
+        """Makes a queued job due now."""
+
     async def request_cancel(self, job_id: UUID, by: str) -> None: ...
 
     async def promote_waiting(self, thread_id: str) -> UUID | None:
@@ -110,6 +113,9 @@ class Reviews(Protocol):
 
     async def cancel_of_job(self, job_id: UUID) -> Sequence[UUID]:
         """Cancels every pending review of the job with its open items."""
+
+    async def is_pending(self, job_id: UUID) -> bool:
+        """True if some review of the job waits for a decision."""
 
     async def past_deadline(self, limit: int) -> Sequence[UUID]: ...
 

@@ -107,7 +107,7 @@ async def _first_status(tx: Transaction, command: SubmitJob, thread_id: str, who
     started = await tx.jobs.lock_started(thread_id)
     if started is None:
         return JobStatus.queued
-    if started.status is not JobStatus.awaiting_review:
+    if not await tx.reviews.is_pending(started.id):
         return JobStatus.waiting
     if not command.cancel_pending:
         raise ReviewPending(
@@ -115,5 +115,8 @@ async def _first_status(tx: Transaction, command: SubmitJob, thread_id: str, who
             job_id=str(started.id),
             thread_id=thread_id,
         )
+    if started.status is JobStatus.running:
+        await tx.jobs.request_cancel(started.id, who.name)
+        return JobStatus.waiting
     await cancel_locked(tx, started, who.name, promote=False)
     return JobStatus.queued

@@ -95,8 +95,10 @@ class Heartbeat:
             kept = await asyncio.wait_for(
                 renew(conn, [one.lease for one in held.values()], self._lease), self._lease.total_seconds() / 2
             )
-        except (psycopg.Error, OSError, TimeoutError) as error:
-            log.warning("leases not renewed", extra={"error": str(error)})
+        except Exception as error:
+            # Whatever it is, the next beat tries again: a heartbeat that ends lets every lease lapse.
+            expected = isinstance(error, psycopg.Error | OSError | TimeoutError)
+            log.warning("leases not renewed", extra={"error": str(error)}, exc_info=None if expected else error)
             if conn is not None:
                 await conn.close()
             return None, False

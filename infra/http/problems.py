@@ -13,7 +13,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from psycopg.errors import UniqueViolation
 from starlette.exceptions import HTTPException
 
 from signoff.domain.canonical import scrub_value
@@ -102,7 +101,6 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(SignoffError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(UniqueViolation, _on_race)
     app.add_exception_handler(Exception, _on_defect)
 
 
@@ -123,12 +121,6 @@ async def _on_http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, CODES[400])
     return problem(error.status_code, code, str(error.detail), None, error.headers)
-
-
-async def _on_race(_: Request, error: Exception) -> JSONResponse:
-    # Two requests reached for what the database allows once: one has it, nothing of the other's was kept.
-    log.warning("race lost", extra={"error": str(error)})
-    return problem(409, Conflict.code, "another request changed the same thing at once; look again, and send it again")
 
 
 async def _on_defect(_: Request, error: Exception) -> JSONResponse:

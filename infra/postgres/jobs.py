@@ -151,6 +151,13 @@ class JobTable:
         cursor = await self._conn.execute(MOVE, parameters)
         return await cursor.fetchone() is not None
 
+    async def hurry(self, job_id: UUID) -> None:
+        await self._conn.execute(
+            "UPDATE signoff.jobs SET run_at = least(run_at, clock_timestamp()), offered_at = NULL"
+            " WHERE id = %s AND status = 'queued'",
+            (job_id,),
+        )
+
     async def request_cancel(self, job_id: UUID, by: str) -> None:
         await self._conn.execute(
             "UPDATE signoff.jobs SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()),"

@@ -165,6 +165,12 @@ class ReviewTable:
             (thread_id, list(interrupt_ids)),
         )
 
+    async def is_pending(self, job_id: UUID) -> bool:
+        cursor = await self._conn.execute(
+            "SELECT 1 AS one FROM signoff.reviews WHERE job_id = %s AND status = 'pending' LIMIT 1", (job_id,)
+        )
+        return await cursor.fetchone() is not None
+
     async def past_deadline(self, limit: int) -> Sequence[UUID]:
         cursor = await self._conn.execute(
             "SELECT review_id FROM signoff.items WHERE status = 'open' AND deadline_at <= clock_timestamp()"

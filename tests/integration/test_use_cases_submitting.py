@@ -10,6 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from signoff.domain.cancelling import cancel_job
+from signoff.domain.deciding import decide_review
+from signoff.domain.decisions import parse_answers
 from signoff.domain.errors import (
     AgentMismatch,
     AgentNotFound,
@@ -25,6 +27,7 @@ from signoff.domain.errors import (
 from signoff.domain.jobs import JobStatus, SubmitJob
 from signoff.domain.policy import Policy, allow
 from signoff.domain.submitting import submit_job
+from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from tests.support import parked as world
 from tests.support.api import dump, open_store
@@ -153,6 +156,34 @@ async def test_a_pending_review_keeps_the_thread_until_it_is_decided_or_cancelle
         locked = await tx.reviews.lock(pending.review_id)
     assert locked is not None
     assert (locked.review.status, locked.review.items[0].status) == ("cancelled", "cancelled")
+
+
+async def test_a_pending_review_keeps_the_thread_also_while_its_job_waits_for_a_retry(store: PostgresStore) -> None:
+    pending = await parked(store)
+    await _wait_for_a_retry(store)
+    with pytest.raises(ReviewPending):
+        await submitted(store, thread_id=pending.thread_id)
+    job = await submitted(store, thread_id=pending.thread_id, cancel_pending=True)
+    assert job.status is JobStatus.queued
+    assert await status_of(store, pending.job_id) is JobStatus.cancelled
+
+
+async def test_a_decision_does_not_wait_for_the_retry_of_another_call(store: PostgresStore) -> None:
+    pending = await parked(store)
+    await _wait_for_a_retry(store)
+    answers = parse_answers({"decisions": [{"type": "approve"}]})
+    await decide_review(store, NoHints(), pending.review_id, answers, REVIEWER, door="http", environment="test")
+    async with store.begin() as tx:
+        job = await tx.jobs.get(pending.job_id)
+        assert job is not None
+        assert job.run_at <= await tx.now()
+
+
+async def _wait_for_a_retry(store: PostgresStore) -> None:
+    async with store.connection() as conn:
+        await conn.execute(
+            "UPDATE signoff.jobs SET status = 'queued', run_at = clock_timestamp() + interval '5 minutes'"
+        )
 
 
 async def test_cancelling_a_queued_job_lets_the_next_one_start(store: PostgresStore) -> None:
