@@ -21,7 +21,7 @@ SUBMIT_JOB = "signoff.submit_job"
 DECIDE_REVIEW = "signoff.decide_review"
 INTAKE_QUEUE = "signoff.intake"
 
-LONG_ENOUGH = 64
+LONG_ENOUGH = 32
 MOST_PENDING = 256
 
 log = logging.getLogger(__name__)

@@ -95,13 +95,18 @@ class Runner:
         active.guard.stop_after(self._limits.drain_seconds, Stop.drained)
 
     async def run_hinted(self, job_id: UUID) -> None:
-        """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none."""
+        """Runs the hinted job, if it is due, and then due jobs of the same agent until there are none.
+
+        A hint that comes too late is as good as any other: hints are left out where the queue is long, so the job that
+        is due now may have none of its own.
+        """
         claim = await self._claim(job_id=job_id)
         for _ in range(MOST_JOBS_PER_HINT):
+            claim = claim or (None if self._draining else await self._claim(beside=job_id))
             if claim is None:
                 return
             await self.run(claim)
-            claim = None if self._draining else await self._claim(agent=claim.job.agent)
+            claim = None
 
     async def run(self, claim: Claim) -> None:
         """Carries the job on under its lease. Never raises for what can happen to a run."""
@@ -131,7 +136,7 @@ class Runner:
             self._active.discard(active)
             self._heartbeat.remove(lease)
 
-    async def _claim(self, *, job_id: UUID | None = None, agent: str | None = None) -> Claim | None:
+    async def _claim(self, *, job_id: UUID | None = None, beside: UUID | None = None) -> Claim | None:
         async with self._store.connection() as conn:
             return await leases.claim(
                 conn,
@@ -139,7 +144,7 @@ class Runner:
                 lease=self._limits.lease,
                 max_tries=self._limits.max_tries,
                 job_id=job_id,
-                agent=agent,
+                beside=beside,
             )
 
     async def _give_back(self, job: Job, code: str, message: str) -> None:

@@ -27,8 +27,9 @@ SELECT {JOB_COLUMNS}, EXISTS (SELECT 1 FROM signoff.reviews r WHERE r.job_id = j
 FROM j JOIN signoff.threads t ON t.id = j.thread_id
 """
 
-NEXT_DUE = """(SELECT id FROM signoff.jobs WHERE agent = %(agent)s AND status = 'queued' AND run_at <= clock_timestamp()
-    AND tries < %(max_tries)s ORDER BY run_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)"""
+NEXT_DUE = """(SELECT id FROM signoff.jobs WHERE agent = (SELECT agent FROM signoff.jobs WHERE id = %(beside)s)
+    AND status = 'queued' AND run_at <= clock_timestamp() AND tries < %(max_tries)s
+    ORDER BY run_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)"""
 
 CLAIM_NEXT = CLAIM.replace("%(due)s", NEXT_DUE)
 
@@ -85,10 +86,13 @@ async def claim(
     lease: timedelta,
     max_tries: int,
     job_id: UUID | None = None,
-    agent: str | None = None,
+    beside: UUID | None = None,
 ) -> Claim | None:
-    """Takes the lease of `job_id`, or of the agent's longest due job, with one guarded update."""
-    parameters = {"worker": worker, "lease": lease, "max_tries": max_tries, "due": job_id, "agent": agent}
+    """Takes the lease of `job_id`, or of the longest due job of the agent that `beside` is a job of.
+
+    One guarded update; None if there is nothing to take.
+    """
+    parameters = {"worker": worker, "lease": lease, "max_tries": max_tries, "due": job_id, "beside": beside}
     asked_at = time.monotonic()
     row = await (await conn.execute(CLAIM if job_id else CLAIM_NEXT, parameters)).fetchone()
     return None if row is None else _claim_of(row, asked_at)
