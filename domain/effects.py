@@ -121,13 +121,16 @@ class Step:
     reason: str = ""
 
 
+SUCCESS = Step(S.succeeded, doubt=False)
+
+
 def after_attempt(
     effect: Effect, terms: Terms, outcome: Outcome, *, now: datetime, jitter: random.Random
 ) -> list[Step]:
     """The transitions that follow from an attempt that ended in `outcome`, in order, each a row of the table."""
     doubted = effect.doubt_since is not None
     if outcome is Outcome.succeeded:
-        return [Step(S.succeeded, doubt=False)]
+        return [SUCCESS]
     if outcome is Outcome.refused:
         # A refusal of a later try says nothing about the first one.
         return [Step(S.in_doubt if doubted else S.failed, doubt=doubted)]

@@ -20,6 +20,7 @@ from signoff.domain.canonical import call_digest
 from signoff.domain.effects import (
     ENDED,
     HELD,
+    SUCCESS,
     Effect,
     EffectStatus,
     Outcome,
@@ -146,6 +147,7 @@ class Executor:
 
     async def _prepare(self, call: Call) -> Sent | Told | Pending:
         await self._faults.reach(Point.before_dispatch)
+        await self._faults.reach(Point.before_flush)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
             job = (await tx.jobs.fence(self._run.job)).job
             await flush.write(tx.conn, parked=False)
@@ -238,6 +240,8 @@ class Executor:
 
     async def _record(self, call: Call, sent: Sent, answer: Answer) -> Told | Pending:
         async def once() -> Effect:
+            if answer.outcome is Outcome.succeeded:
+                return await self._record_success(sent, answer)
             async with self._store.begin() as tx:
                 now = (await tx.jobs.fence(self._run.job)).now
                 steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
@@ -245,6 +249,19 @@ class Executor:
 
         after = await record_for_certain(self._store, sent.effect, answer, self._run.worker, once)
         return Told(results.from_ledger(call, after)) if after.status in ENDED else pending(after)
+
+    async def _record_success(self, sent: Sent, answer: Answer) -> Effect:
+        """The commonest record by far, and one step: a statement that is a fenced transaction of its own."""
+        async with self._store.each_alone() as tx:
+            return await take_step(
+                tx,
+                sent.effect,
+                SUCCESS,
+                self._run.worker,
+                answer=answer,
+                outcome=answer.outcome,
+                job_fence=self._run.fence,
+            )
 
 
 def pending(effect: Effect) -> Pending:

@@ -8,7 +8,7 @@ The graph's routing is a convenience. What may run, the executor decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypedDict
 from uuid import uuid4
@@ -59,7 +59,7 @@ class RunContext:
     job_facts: Mapping[str, Any]
     environment: str
     executor: Executes
-    keep_model_answer: Any  # () -> Awaitable[None]: an answer costs money, so it is made durable before anything else
+    keep_model_answer: Callable[[], Awaitable[None]]
 
 
 class State(TypedDict):
@@ -107,7 +107,11 @@ class _Nodes:
         self._system = SystemMessage("\n\n".join(part for part in (agent.instructions, INSTRUCTIONS) if part))
         self._max_rounds = max_rounds
 
-    async def model(self, state: State) -> dict[str, Any]:
+    async def model(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        # An answer costs money. A park, a dispatch and the end make it durable within milliseconds; where none of them
+        # came, it is kept before the next call of the model, which may take long.
+        if state["calls"] and all(call["verdict"] == "closed" for call in state["calls"]):
+            await runtime.context.keep_model_answer()
         messages = state["messages"]
         if open_ := open_calls(messages):
             raise RuntimeError(f"calls without a result before the model is asked: {open_}")
@@ -130,7 +134,6 @@ class _Nodes:
         return "gate" if calls_of(message) and state["rounds"] <= self._max_rounds else END
 
     async def gate(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
-        await runtime.context.keep_model_answer()
         message = state["messages"][-1]
         assert isinstance(message, AIMessage)
         return judge_message(self._agent, message, runtime.context, refused=state["refused"], stopped=state["stopped"])

@@ -46,7 +46,7 @@ class WorkerProcess:
         self._stack = AsyncExitStack()
         self.services: Services = self._loop.run(
             self._stack.enter_async_context(
-                open_services(settings, parts.addresses, pool_size=settings.worker_concurrency + 4)
+                open_services(settings, parts.addresses, pool_size=settings.database_pool_size)
             )
         )
         lease = timedelta(seconds=settings.lease_seconds)

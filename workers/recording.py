@@ -73,6 +73,7 @@ async def take_step(
     answer: Answer = NO_ANSWER,
     outcome: Outcome | None = None,
     tell: bool = True,
+    job_fence: int | None = None,
 ) -> Effect:
     """One transition with what came of it, its history, and its event if there is one for where it leads.
 
@@ -90,7 +91,9 @@ async def take_step(
         error_message=error[1] if error else None,
     )
     event = _event(after, worker, error) if tell else None
-    moved = await tx.effects.move(effect, step, actor=worker, result=result, error=error, outcome=outcome, event=event)
+    moved = await tx.effects.move(
+        effect, step, actor=worker, result=result, error=error, outcome=outcome, event=event, job_fence=job_fence
+    )
     if not moved:
         raise LeaseLost(f"the effect {effect.operation_id} moved away from {effect.status}")
     return after

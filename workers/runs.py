@@ -256,7 +256,7 @@ class _RunOf:
 
     async def _find_start(self) -> Start:
         state = await read_head(self._graph, self._saver, self._config, self._claim)
-        async with self._store.reading() as tx:
+        async with self._store.each_alone() as tx:
             return await find_start(tx, self._claim, state)
 
     def _context(self) -> RunContext:
@@ -285,12 +285,16 @@ class _RunOf:
             self._runner._hints.offer(self._job.agent, promoted)
 
     async def _leave_now(self, leave: Leave, parked: bool) -> UUID | None:
+        await self._faults.reach(Point.before_flush)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
             job = (await tx.jobs.fence(self._job)).job
             await flush.write(tx.conn, parked=parked)
             await self._mark_resumed(tx)
             # Cancel wins until the run's last word.
-            return await (running.cancel(tx, job) if job.cancel_requested else leave(tx, job, flush.head_checkpoint_id))
+            last = running.cancel(tx, job) if job.cancel_requested else leave(tx, job, flush.head_checkpoint_id)
+            promoted = await last
+        await self._faults.reach(Point.after_flush)
+        return promoted
 
     async def _leave_unflushed(self, leave: Callable[[PostgresTransaction, Job], Awaitable[UUID | None]]) -> None:
         """A run that ends by an exception is not flushed: the thread stays at its last good checkpoint."""

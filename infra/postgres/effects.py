@@ -65,10 +65,14 @@ attempt AS (
 SELECT attempts, first_dispatched_at FROM sent
 """
 
-# The job's row is locked before; here its event number is raised with the event, if there is one.
+# The job's row is locked first, and under its fence if one is named: no effect's row is touched before it has answered.
+# Its event number is raised with the event, if there is one.
 MOVE = f"""
-WITH moved AS (
-    UPDATE signoff.effects SET status = %(to)s,
+WITH fenced AS (
+    SELECT id FROM signoff.jobs WHERE id = %(job_id)s
+        AND (%(job_fence)s::bigint IS NULL OR (fence = %(job_fence)s AND status = 'running')) FOR NO KEY UPDATE),
+moved AS (
+    UPDATE signoff.effects e SET status = %(to)s,
         doubt_since = CASE WHEN %(doubt)s THEN coalesce(doubt_since, clock_timestamp()) END,
         retry_at = %(retry_at)s,
         generation = generation + CASE WHEN %(raise)s THEN 1 ELSE 0 END,
@@ -78,9 +82,9 @@ WITH moved AS (
         error_code = %(code)s, error_message = %(message)s,
         provider_reference = coalesce(%(reference)s, provider_reference),
         ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
-    WHERE operation_id = %(operation_id)s AND status = %(from)s AND status = ANY(%(sources)s)
-        AND fence IS NOT DISTINCT FROM %(fence)s
-    RETURNING operation_id, job_id),
+    FROM fenced WHERE e.job_id = fenced.id AND e.operation_id = %(operation_id)s
+        AND e.status = %(from)s AND e.status = ANY(%(sources)s) AND e.fence IS NOT DISTINCT FROM %(fence)s
+    RETURNING e.operation_id, e.job_id),
 history AS (
     INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason, reference)
     SELECT operation_id, %(from)s, %(to)s, %(actor)s, %(reason)s, %(reference)s FROM moved),
@@ -228,12 +232,18 @@ class EffectTable:
         alone: bool = False,
         outcome: Outcome | None = None,
         event: NewEvent | None = None,
+        job_fence: int | None = None,
     ) -> bool:
-        """Also ends the attempt, if the step follows from one: with its `outcome`."""
+        """Also ends the attempt, if the step follows from one: with its `outcome`.
+
+        With `job_fence` it is a fenced transaction of its own, and False also if that fence is gone.
+        """
         result_type, payload = result or (None, None)
         code, message = error or (None, None)
         parameters = {
             "operation_id": effect.operation_id,
+            "job_id": effect.job_id,
+            "job_fence": job_fence,
             "from": effect.status,
             "to": step.to,
             "sources": sources_of(step.to),

@@ -82,8 +82,8 @@ class PostgresStore:
             yield PostgresTransaction(conn)
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[PostgresTransaction]:
-        """The same tables without a transaction around them: for reads that need no common snapshot."""
+    async def each_alone(self) -> AsyncIterator[PostgresTransaction]:
+        """The same tables without a transaction around them: each statement is its own. For reads, and single moves."""
         async with self.connection() as conn:
             yield PostgresTransaction(conn)
 

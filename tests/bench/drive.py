@@ -92,6 +92,11 @@ class Driver:
         assert row is not None
         return next(iter(row.values()))
 
+    async def vacuum(self) -> None:
+        async with self.services.store.connection() as conn:
+            await conn.execute("SET statement_timeout = 0")
+            await conn.execute("VACUUM (FULL)")
+
     async def _one(self) -> float:
         job_id = await self.submit()
         review_id = None

@@ -62,7 +62,7 @@ class Lost:
             raise StoreUnavailable("lost")
 
 
-@pytest.mark.parametrize("point", [Point.before_dispatch, Point.after_dispatch, Point.before_record])
+@pytest.mark.parametrize("point", [Point.after_dispatch, Point.before_record])
 async def test_a_worker_lost_during_the_call_leaves_a_review_that_can_be_decided(
     store: PostgresStore, point: Point
 ) -> None:

@@ -72,9 +72,15 @@ async def test_the_pause_says_what_a_reviewer_must_know() -> None:
     assert (item["deadline_seconds"], item["approval_valid_for_seconds"]) == (60, 30)
 
 
-async def test_an_answer_of_the_model_is_kept_before_the_gate() -> None:
-    run = await paused(PAY)
+async def test_an_answer_that_left_no_mark_is_kept_before_the_model_is_asked_again() -> None:
+    run = GraphRun(scripted(calling(("no_such_tool", {})), "There is none."))
+    await run.say()
     assert run.kept == 1
+
+
+async def test_an_answer_that_pauses_is_kept_by_the_park() -> None:
+    run = await paused(PAY)
+    assert run.kept == 0
 
 
 async def test_an_approved_call_runs_as_it_is() -> None:
