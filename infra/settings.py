@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     http_max_body_bytes: int = 1_000_000
 
     worker_pool: Literal["prefork", "threads"] = "threads"
-    worker_concurrency: int = Field(default=16, ge=1)
+    worker_concurrency: int = Field(default=8, ge=1)
     database_pool_size: int = Field(default=8, ge=1)
 
     lease_seconds: float = Field(default=30.0, gt=0)

@@ -52,21 +52,22 @@ class Driver:
         await decide_review(store, hints, review_id, APPROVE, LEAD, door="http", environment="development")
 
     async def cycles(self, count: int, side_by_side: int) -> float:
-        """Seconds for `count` whole cycles with at most `side_by_side` jobs open."""
+        """Seconds for `count` whole cycles with `side_by_side` jobs open: between the filling and the emptying."""
         before = await self.ended()
         deciding = asyncio.create_task(self._decide_all())
-        started = time.perf_counter()
-        submitted = 0
-        while (done := await self.ended() - before) < count:
-            self._require_patience(started, done, count)
-            room = min(side_by_side - (submitted - done), count - submitted)
+        begun, submitted, total = time.perf_counter(), 0, count + 2 * side_by_side
+        started = ended = 0.0
+        while (done := await self.ended() - before) < total:
+            self._require_patience(begun, done, total)
+            started = started or (time.perf_counter() if done >= side_by_side else 0.0)
+            ended = ended or (time.perf_counter() if done >= side_by_side + count else 0.0)
+            room = min(side_by_side - (submitted - done), total - submitted)
             await asyncio.gather(*(self.submit() for _ in range(room)))
             submitted += room
             await asyncio.sleep(LOOK_SECONDS)
-        seconds = time.perf_counter() - started
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
-        return seconds
+        return ended - started
 
     async def one_by_one(self, count: int) -> list[float]:
         """Milliseconds from decision to dispatch, by the database's clock, when nothing else is going on."""
