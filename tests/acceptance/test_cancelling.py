@@ -33,15 +33,12 @@ async def test_a_queued_job_is_cancelled_at_once_and_the_next_one_starts(desk: D
 
 
 async def test_a_waiting_job_is_cancelled_and_never_starts(calm_desk: Desk) -> None:
-    first = await calm_desk.submit(_refund("W-1", 42))
-    review = await calm_desk.pending_review(first)
-    thread_id = (await calm_desk.job(first)).thread_id
-    await calm_desk.sql("UPDATE signoff.jobs SET status = 'awaiting_operator' WHERE id = %s", first)
-    waiting = await calm_desk.submit(NEXT, thread_id)
+    calm_desk.payments.faults.ask(Fault(FaultKind.delay_after, about="W-1", seconds=1.0))
+    first = await calm_desk.submit(_refund("W-1", 10))
+    await eventually(lambda: _paid(calm_desk, "W-1"), message=calm_desk.story)
+    waiting = await calm_desk.submit(NEXT, (await calm_desk.job(first)).thread_id)
     assert (await calm_desk.job(waiting)).status is JobStatus.waiting
     assert (await calm_desk.cancel(waiting)).status is JobStatus.cancelled
-    await calm_desk.sql("UPDATE signoff.jobs SET status = 'awaiting_review' WHERE id = %s", first)
-    await calm_desk.decide(review.id, APPROVE)
 
     answer_of(await calm_desk.until(first))
     assert (await calm_desk.job(waiting)).fence == 0
