@@ -6,12 +6,23 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from signoff.domain.effects import Effect, EffectStatus, Outcome, Step, after_attempt, before_repeat, is_due
+from signoff.domain.effects import (
+    Effect,
+    EffectStatus,
+    Outcome,
+    Step,
+    after_attempt,
+    after_doubt,
+    before_repeat,
+    is_due,
+)
+from signoff.domain.jobs import Job
+from signoff.infra.postgres.effects import Examined
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.approving import why_not_now
-from signoff.workers.authoring import terms_of
+from signoff.workers.authoring import Agent, terms_of
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.executor import Sent, current
 from signoff.workers.guarding import Guard, Stop, uncancel
@@ -19,7 +30,7 @@ from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.serving import Served
 from signoff.workers.shielding import to_the_end
 
-SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait)
+SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait, EffectStatus.in_doubt)
 
 
 class LoneRunner:
@@ -87,26 +98,35 @@ class LoneRunner:
             examined = await tx.effects.examine(operation_id) if job else None
             if job is None or examined is None or not examined.alone or job.agent not in self._agents:
                 return None
-            effect = examined.effect
-            if effect.status not in SENDABLE or not is_due(effect, examined.now):
+            if examined.effect.status not in SENDABLE or not is_due(examined.effect, examined.now):
                 return None
-            agent = self._agents[job.agent].agent
-            if reason := why_not_now(agent, job.facts(), self._environment, examined):
-                await self._withdraw(tx, effect, reason)
+            return await self._decide(tx, self._agents[job.agent].agent, job, examined)
+
+    async def _decide(self, tx: PostgresTransaction, agent: Agent, job: Job, examined: Examined) -> Sent | None:
+        effect = examined.effect
+        reason = why_not_now(agent, job.facts(), self._environment, examined)
+        if effect.status is EffectStatus.in_doubt:
+            step = None if reason else await _way_out(tx, agent, examined)
+            if step is None:
+                await tx.effects.leave_to_operator(effect.operation_id)
                 return None
-            tool = agent.tools_by_name[effect.tool]
-            if step := before_repeat(effect, terms_of(tool), now=examined.now):
-                await take_step(tx, effect, step, self._worker)
-                return None
-            # Its fence is its own and never a job's: a job's fences are positive.
-            sent = await tx.effects.dispatch(
-                effect,
-                terms_of(tool),
-                fence=-(effect.attempts + 1),
-                worker=self._worker,
-                lease_until=examined.now + self._lease,
-            )
-            return Sent(sent, tool, terms_of(tool))
+            effect = await take_step(tx, effect, step, self._worker)
+        elif reason:
+            await self._withdraw(tx, effect, reason)
+            return None
+        terms = terms_of(agent.tools_by_name[effect.tool])
+        if step := before_repeat(effect, terms, now=examined.now):
+            await take_step(tx, effect, step, self._worker)
+            return None
+        return await self._dispatch(tx, agent, effect, examined.now + self._lease)
+
+    async def _dispatch(self, tx: PostgresTransaction, agent: Agent, effect: Effect, lease_until: datetime) -> Sent:
+        tool = agent.tools_by_name[effect.tool]
+        terms = terms_of(tool)
+        # Its fence is its own and never a job's: a job's fences are positive.
+        fence = -(effect.attempts + 1)
+        sent = await tx.effects.dispatch(effect, terms, fence=fence, worker=self._worker, lease_until=lease_until)
+        return Sent(sent, tool, terms)
 
     async def _withdraw(self, tx: PostgresTransaction, effect: Effect, reason: str) -> None:
         doubted = effect.doubt_since is not None
@@ -122,3 +142,10 @@ class LoneRunner:
                 return await take_steps(tx, sent.effect, steps, answer, self._worker)
 
         await record_for_certain(self._store, sent.effect, answer, self._worker, once)
+
+
+async def _way_out(tx: PostgresTransaction, agent: Agent, examined: Examined) -> Step | None:
+    """Out of the doubt that a lost worker left. What was answered has had its judgement."""
+    if not await tx.effects.is_unanswered(examined.effect):
+        return None
+    return after_doubt(examined.effect, terms_of(agent.tools_by_name[examined.effect.tool]), now=examined.now)

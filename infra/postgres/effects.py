@@ -77,7 +77,7 @@ moved AS (
         retry_at = %(retry_at)s,
         generation = generation + CASE WHEN %(raise)s THEN 1 ELSE 0 END,
         first_dispatched_at = CASE WHEN %(raise)s THEN NULL ELSE first_dispatched_at END,
-        alone = alone OR %(alone)s, lease_until = NULL, offered_at = NULL,
+        alone = alone OR %(alone)s, lease_until = NULL, offered_at = NULL, awaits_operator = false,
         result_type = coalesce(%(result_type)s, result_type), result = coalesce(%(result)s, result),
         error_code = %(code)s, error_message = %(message)s,
         provider_reference = coalesce(%(reference)s, provider_reference),
@@ -282,16 +282,34 @@ class EffectTable:
         return [effect_of(row) for row in await cursor.fetchall()]
 
     async def take_due_alone(self, backoff: timedelta, limit: int) -> Sequence[tuple[str, str]]:
-        """(agent, operation id) of effects that run by themselves and are due; they count as offered now."""
+        """(agent, operation id) of effects that run by themselves and are due; they count as offered now.
+
+        Those in doubt too, where the tool may have a way out, until `leave_to_operator`.
+        """
         cursor = await self._conn.execute(
             "UPDATE signoff.effects SET offered_at = clock_timestamp() WHERE operation_id IN ("
-            " SELECT operation_id FROM signoff.effects WHERE alone AND status IN ('planned', 'retry_wait')"
+            " SELECT operation_id FROM signoff.effects WHERE alone AND NOT awaits_operator"
+            " AND status IN ('planned', 'retry_wait', 'in_doubt') AND (status <> 'in_doubt' OR class <> 'opaque')"
             " AND (retry_at IS NULL OR retry_at <= clock_timestamp())"
             " AND (offered_at IS NULL OR offered_at < clock_timestamp() - %s)"
             " ORDER BY created_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) RETURNING agent, operation_id",
             (backoff, limit),
         )
         return [(row["agent"], row["operation_id"]) for row in await cursor.fetchall()]
+
+    async def leave_to_operator(self, operation_id: str) -> None:
+        """Offers the effect no more until it has moved."""
+        await self._conn.execute(
+            "UPDATE signoff.effects SET awaits_operator = true WHERE operation_id = %s", (operation_id,)
+        )
+
+    async def is_unanswered(self, effect: Effect) -> bool:
+        """True if nothing was recorded of its newest attempt: the worker was lost."""
+        cursor = await self._conn.execute(
+            "SELECT FROM signoff.attempts WHERE operation_id = %s AND number = %s AND outcome IS NULL",
+            (effect.operation_id, effect.attempts),
+        )
+        return await cursor.fetchone() is not None
 
     async def keep_evidence(
         self, effect: Effect, worker: str, outcome: Outcome, message: str | None, result: tuple[str, bytes] | None

@@ -192,6 +192,8 @@ CREATE TABLE signoff.effects (
     alone               boolean NOT NULL DEFAULT false,
     lease_until         timestamptz,
     offered_at          timestamptz,
+    -- In doubt, and a worker has found no way out of it: not offered any more.
+    awaits_operator     boolean NOT NULL DEFAULT false,
     -- By a decision, or by a rule that allows it: never by nothing.
     CHECK (decision_id IS NOT NULL OR (rule IS NOT NULL AND policy_digest IS NOT NULL)),
     -- While in doubt, no row may claim that it did not happen.
@@ -200,7 +202,8 @@ CREATE TABLE signoff.effects (
     CHECK (class IS NOT NULL OR attempts = 0)
 ) WITH (fillfactor = 80);
 CREATE INDEX effects_of_job ON signoff.effects (job_id);
-CREATE INDEX effects_alone ON signoff.effects (created_at) WHERE alone AND status IN ('planned', 'retry_wait');
+CREATE INDEX effects_alone ON signoff.effects (created_at)
+    WHERE alone AND status IN ('planned', 'retry_wait', 'in_doubt') AND NOT awaits_operator;
 CREATE INDEX effects_open ON signoff.effects (created_at) WHERE status IN ('in_doubt', 'dead', 'failed');
 -- Of its own: the dispatcher looks several times a second, and what has failed stays for good.
 CREATE INDEX effects_dispatched ON signoff.effects (created_at) WHERE status = 'dispatched';
