@@ -12,7 +12,10 @@ from signoff.domain.errors import CannotResume
 
 @dataclass(frozen=True, slots=True)
 class ReviewPause:
-    """Calls that need a person. Each item is a call as the gate judged it."""
+    """Calls that need a person.
+
+    The interrupt names their operations alone; a park wants each item as the gate judged it, from the graph's state.
+    """
 
     interrupt_id: str
     items: tuple[Mapping[str, Any], ...]
@@ -46,7 +49,8 @@ def read_pause(interrupt_id: str, value: Any) -> Pause:
     """Raises CannotResume for an interrupt that is not ours."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "review":
-        return ReviewPause(interrupt_id, tuple(value["items"]), value["policy_digest"])
+        items = tuple({"operation_id": operation} for operation in value["operations"])
+        return ReviewPause(interrupt_id, items, value["policy_digest"])
     if kind == "hold":
         return HoldPause(interrupt_id, value["operation_id"])
     if kind == "wait":

@@ -40,7 +40,6 @@ def item_view(item: Item) -> dict[str, Any]:
         "reason": item.reason,
         "allowed_decisions": [str(word) for word in item.allowed_decisions],
         "reviewers": list(item.reviewers),
-        "args_schema": item.args_schema,
         "decision": _decision_view(item),
     }
 

@@ -144,8 +144,8 @@ class _Nodes:
         return [*allowed, "review"] if reviewed else allowed or "model"
 
     async def review(self, state: State) -> dict[str, Any]:
-        items = [call for call in state["calls"] if call["verdict"] == "review"]
-        answer = interrupt({"kind": "review", "items": items, "policy_digest": self._policy.digest})
+        operations = [call["operation_id"] for call in state["calls"] if call["verdict"] == "review"]
+        answer = interrupt({"kind": "review", "operations": operations, "policy_digest": self._policy.digest})
         return apply_answer(state["messages"], state["calls"], state["refused"], answer)
 
     async def after_review(self, state: State) -> str | list[Send]:

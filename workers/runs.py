@@ -19,12 +19,13 @@ from signoff.domain import running
 from signoff.domain.canonical import scrub
 from signoff.domain.errors import CannotResume, DigestMismatch, LeaseLost, SignoffError, StoreUnavailable
 from signoff.domain.jobs import Job, JobStatus
-from signoff.domain.pauses import Pause, read_pause
+from signoff.domain.pauses import Pause, ReviewPause, read_pause
 from signoff.domain.ports import Hints
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim, Lease
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import ModelFailed, RunContext
@@ -219,10 +220,10 @@ class _RunOf:
         start = await self._find_start()
         self._resumed = start.answered
         if start.kind == "park":
-            await self._park(start.pauses)
+            await self._park(start.pauses, await self._values())
             return
         if start.kind == "finish":
-            await self._end(dict((await self._graph.aget_state(self._config)).values))
+            await self._end(await self._values())
             return
         self._guard.stop_after(self._seconds_left(), Stop.late)
         result = await self._graph.ainvoke(
@@ -238,11 +239,14 @@ class _RunOf:
             await self._end(result)
             return
         await self._faults.reach(Point.before_park)
-        await self._park([read_pause(interrupt.id, interrupt.value) for interrupt in pending])
+        # A resumed run that completes no step may have put out no values.
+        values = result if "calls" in result else await self._values()
+        await self._park([read_pause(interrupt.id, interrupt.value) for interrupt in pending], values)
         await self._faults.reach(Point.after_park)
 
-    async def _park(self, pauses: Sequence[Pause]) -> None:
-        await self._leave(_parking([self._with_schemas(pause) for pause in pauses]), parked=True)
+    async def _park(self, pauses: Sequence[Pause], values: Mapping[str, Any]) -> None:
+        calls = {call["operation_id"]: call for call in values.get("calls", ())}
+        await self._leave(_parking([self._as_judged(pause, calls) for pause in pauses]), parked=True)
 
     async def _end(self, values: Mapping[str, Any]) -> None:
         messages: Sequence[AnyMessage] = values.get("messages", ())
@@ -253,6 +257,10 @@ class _RunOf:
         else:
             await self._leave(_finishing(messages), parked=False)
         await self._faults.reach(Point.after_finish)
+
+    async def _values(self) -> Mapping[str, Any]:
+        values: Mapping[str, Any] = (await self._graph.aget_state(self._config)).values
+        return values
 
     async def _find_start(self) -> Start:
         state = await read_head(self._graph, self._saver, self._config, self._claim)
@@ -331,11 +339,13 @@ class _RunOf:
 
         await self._leave_unflushed(leave)
 
-    def _with_schemas(self, pause: Pause) -> Pause:
-        if pause.kind != "review":
+    def _as_judged(self, pause: Pause, calls: Mapping[str, Call]) -> Pause:
+        """A review's calls in full, with the schema that an edit must fit."""
+        if not isinstance(pause, ReviewPause):
             return pause
+        judged = [calls[item["operation_id"]] for item in pause.items]
         schemas = self._served.agent.schemas
-        return replace(pause, items=tuple({**item, "args_schema": schemas.get(item["tool"])} for item in pause.items))
+        return replace(pause, items=tuple({**call, "args_schema": schemas.get(call["tool"])} for call in judged))
 
     def _seconds_left(self) -> float:
         return max(0.01, self._served.wall_clock_seconds - self._job.ran_seconds)

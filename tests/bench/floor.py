@@ -92,8 +92,8 @@ def _sync_graph() -> Any:
         return judge_message(agent, state["messages"][-1], context, refused=state["refused"], stopped=False)  # type: ignore[arg-type]
 
     def review(state: State) -> dict[str, Any]:
-        items = [call for call in state["calls"] if call["verdict"] == "review"]
-        answer = interrupt({"kind": "review", "items": items, "policy_digest": agent.loaded_policy.digest})
+        operations = [call["operation_id"] for call in state["calls"] if call["verdict"] == "review"]
+        answer = interrupt({"kind": "review", "operations": operations, "policy_digest": agent.loaded_policy.digest})
         return apply_answer(state["messages"], state["calls"], state["refused"], answer)
 
     def act(state: ActInput) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _sync_graph() -> Any:
 
 
 def _approve(interrupt_: Any) -> Command[Any]:
-    items = {item["operation_id"]: {"type": "approve"} for item in interrupt_.value["items"]}
+    items = {operation: {"type": "approve"} for operation in interrupt_.value["operations"]}
     return Command(resume={interrupt_.id: {"items": items}})
 
 

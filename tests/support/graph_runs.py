@@ -85,7 +85,7 @@ class GraphRun:
     async def decide(self, *outcomes: Mapping[str, Any] | None) -> None:
         """Answers the pending review, by position; None leaves an item without an outcome."""
         interrupt = await self.pause()
-        items = interrupt.value["items"]
+        items = await self.items()
         pairs = zip(items, outcomes, strict=True)
         answer = {item["operation_id"]: _completed(item, outcome) for item, outcome in pairs if outcome is not None}
         await self.resume(interrupt, {"items": answer})
@@ -103,8 +103,8 @@ class GraphRun:
     async def items(self) -> list[Call]:
         value = (await self.pause()).value
         assert value["kind"] == "review"
-        items: list[Call] = value["items"]
-        return items
+        calls: dict[str, Call] = {call["operation_id"]: call for call in (await self.state())["calls"]}
+        return [calls[operation] for operation in value["operations"]]
 
     async def state(self) -> dict[str, Any]:
         return dict((await self.graph.aget_state(self.config)).values)
