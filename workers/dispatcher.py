@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 BATCH = 200
 ACTOR = "dispatcher"
 LONGEST_PAUSE_SECONDS = 10.0
+# Senders try again for about 75 hours, and what comes by stream may be judged an hour late: twice that, and more.
+DELIVERIES_KEPT = timedelta(days=8)
 
 
 class Activity(Protocol):
@@ -204,6 +206,17 @@ class PromoteWaiting:
                 async with self._store.begin() as tx:
                     await tx.jobs.promote_waiting(thread_id)
         return len(threads) == BATCH
+
+
+class ForgetOldDeliveries:
+    """Deletes the ids of signed deliveries that nobody can send again any more."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    async def step(self) -> bool:
+        async with self._store.begin() as tx:
+            return await tx.deliveries.forget(kept=DELIVERIES_KEPT, limit=BATCH) == BATCH
 
 
 def recovery(store: PostgresStore, hints: CeleryHints, settings: Settings) -> list[Activity]:

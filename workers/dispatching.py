@@ -12,7 +12,7 @@ from signoff.infra.hints import CeleryHints
 from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
-from signoff.workers.dispatcher import Activity, recovery, run_activities
+from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, recovery, run_activities
 
 
 class Stream(Activity, Protocol):
@@ -35,7 +35,8 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                 TakeDecisions(store, hints, redis_url, settings),
             ]
             try:
-                activities = [*recovery(store, hints, settings), *streams, ForgetOldEvents(store, settings)]
+                forgetting: list[Activity] = [ForgetOldEvents(store, settings), ForgetOldDeliveries(store)]
+                activities = [*recovery(store, hints, settings), *streams, *forgetting]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
             finally:
                 for stream in streams:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from signoff.domain.errors import DeliveryMismatch
+
+FORGET = """
+DELETE FROM signoff.deliveries WHERE (endpoint, id) IN (
+    SELECT endpoint, id FROM signoff.deliveries WHERE received_at < clock_timestamp() - %s
+    ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED)
+"""
 
 
 class DeliveryTable:
@@ -23,3 +31,7 @@ class DeliveryTable:
         row = await cursor.fetchone()
         if row is None or row["body_digest"] != body_digest:
             raise DeliveryMismatch(f"the delivery id {delivery_id!r} came before with another body")
+
+    async def forget(self, *, kept: timedelta, limit: int) -> int:
+        """Deletes some of those that came longer ago than they are kept."""
+        return (await self._conn.execute(FORGET, (kept, limit))).rowcount

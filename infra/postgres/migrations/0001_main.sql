@@ -36,6 +36,7 @@ CREATE TABLE signoff.deliveries (
     received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (endpoint, id)
 );
+CREATE INDEX deliveries_by_time ON signoff.deliveries (received_at);
 
 -- As registered by the newest worker that serves the agent.
 CREATE TABLE signoff.agents (
