@@ -11,9 +11,11 @@ import pytest
 import redis
 
 from signoff.infra.cli.checks_database import check_database
+from signoff.infra.postgres.poison import PoisonTable
+from signoff.infra.postgres.store import PostgresStore
 from tests.support.cli import Cli
 from tests.support.databases import fresh_database
-from tests.support.parked import claimed, submitted
+from tests.support.parked import AGENT, claimed, submitted
 
 
 @pytest.fixture
@@ -47,7 +49,8 @@ def change(cli: Cli, sql: str) -> None:
 def test_all_is_well(cli: Cli) -> None:
     code, checks = examine(cli)
     assert code == 0
-    assert list(checks) == ["database", "clock", "schema", "indexes", "leases", "jobs", "events", "redis", "eviction"]
+    flow = ["leases", "jobs", "workers", "events", "poison"]
+    assert list(checks) == ["database", "clock", "schema", "indexes", *flow, "redis", "eviction"]
     assert "PostgreSQL" in checks["database"]["found"]
     table = cli.ok(None, "doctor")
     assert "WRONG" not in table
@@ -98,6 +101,52 @@ def test_a_due_job_that_nobody_offers(cli: Cli) -> None:
     change(cli, "UPDATE signoff.jobs SET run_at = clock_timestamp() - interval '1 minute'")
     assert wrong(cli)["name"] == "jobs"
     change(cli, "UPDATE signoff.jobs SET offered_at = clock_timestamp()")
+    assert examine(cli)[1]["jobs"]["ok"]
+
+
+def test_due_jobs_that_no_worker_takes(cli: Cli) -> None:
+    cli.world(submitted)
+    second = cli.world(submitted)
+    change(cli, "UPDATE signoff.jobs SET offered_at = clock_timestamp()")
+    assert examine(cli)[0] == 0, "they were due a moment ago only"
+    change(cli, "UPDATE signoff.jobs SET run_at = clock_timestamp() - interval '1 minute'")
+    found = wrong(cli)
+    assert found["name"] == "workers"
+    assert found["found"].startswith(f"{AGENT}: 2 due, the oldest for 6")
+    change(cli, f"UPDATE signoff.jobs SET agent = 'other' WHERE id <> '{second.id}'")
+    assert [part.split(":")[0] for part in wrong(cli)["found"].split("; ")] == sorted([AGENT, "other"])
+
+
+def test_a_worker_that_is_busy_is_not_missing(cli: Cli) -> None:
+    cli.world(submitted)
+    second = cli.world(submitted)
+    cli.world(lambda store: claimed(store, second.id))
+    change(
+        cli,
+        "UPDATE signoff.jobs SET run_at = clock_timestamp() - interval '1 minute', offered_at = clock_timestamp()"
+        " WHERE status = 'queued'",
+    )
+    assert examine(cli)[0] == 0
+    change(
+        cli, "UPDATE signoff.jobs SET lease_until = clock_timestamp() - interval '1 second' WHERE status = 'running'"
+    )
+    assert wrong(cli)["name"] == "workers"
+
+
+def test_messages_that_were_set_aside(cli: Cli) -> None:
+    async def set_aside(store: PostgresStore) -> None:
+        async with store.begin() as tx:
+            poison = PoisonTable(tx.conn)
+            await poison.set_aside("signoff:jobs", "1-0", b"{", "not JSON")
+            await poison.set_aside("signoff:jobs", "2-0", b"[", "no\nobject" + "!" * 1000)
+
+    cli.world(set_aside)
+    found = wrong(cli)
+    assert found["name"] == "poison"
+    assert found["found"].startswith("2 set aside; the newest of signoff:jobs, 20")
+    assert "Z: no object!!!" in found["found"]
+    assert len(found["found"]) < 300
+    change(cli, found["remedy"][found["remedy"].index("DELETE") :])
     assert examine(cli)[0] == 0
 
 

@@ -1,0 +1,44 @@
+"""What the doctor asks Postgres about that waits for somebody: for a worker to start, or for an operator to look."""
+
+from __future__ import annotations
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
+from signoff.infra.cli.checks import Check, failed, judged, passed
+
+MOST_ERROR_CHARACTERS = 200
+
+# An agent with a job under a live lease has a worker, which may be busy: that is a backlog and nothing wrong.
+UNTAKEN = """
+SELECT j.agent, count(*) AS count, extract(epoch FROM clock_timestamp() - min(j.run_at))::float8 AS seconds
+FROM signoff.jobs j
+WHERE j.status = 'queued' AND j.run_at < clock_timestamp() - make_interval(secs => %s) AND j.offered_at >= j.run_at
+GROUP BY j.agent HAVING NOT EXISTS (SELECT FROM signoff.jobs r WHERE r.agent = j.agent AND r.status = 'running'
+    AND r.lease_until > clock_timestamp())
+ORDER BY j.agent
+"""
+NEWEST_POISON = """
+SELECT position, stream, to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"') AS received, error,
+    (SELECT count(*) FROM signoff.poison_messages) AS count
+FROM signoff.poison_messages ORDER BY position DESC LIMIT 1
+"""
+
+
+async def check_workers(conn: AsyncConnection[DictRow], patience_seconds: float) -> Check:
+    """Jobs that were offered to the workers of their agent, none of which works on anything."""
+    rows = await (await conn.execute(UNTAKEN, (patience_seconds,))).fetchall()
+    late = [f"{row['agent']}: {row['count']} due, the oldest for {row['seconds']:.0f} s" for row in rows]
+    remedy = "is a worker running that serves the agent, and does it reach the database?"
+    return judged("workers", not rows, "; ".join(late) or "none is missing", remedy)
+
+
+async def check_poison(conn: AsyncConnection[DictRow]) -> Check:
+    """Messages that were set aside as unreadable, until an operator deletes them."""
+    row = await (await conn.execute(NEWEST_POISON)).fetchone()
+    if row is None:
+        return passed("poison", "no message was set aside")
+    error = " ".join(row["error"].split())[:MOST_ERROR_CHARACTERS]
+    found = f"{row['count']} set aside; the newest of {row['stream']}, {row['received']}: {error}"
+    delete = f"DELETE FROM signoff.poison_messages WHERE position <= {row['position']}"
+    return failed("poison", found, f"have the sender correct and send them again, then {delete}")
