@@ -9,11 +9,15 @@ import typer
 
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.output import print_line
+from signoff.infra.cli.policy_explain import explain
 from signoff.infra.cli.policy_init import init
 from signoff.infra.cli.policy_reading import read_policy
+from signoff.infra.cli.policy_testing import test
 
 app = command_group("Write, check, explain and test policy files.")
 app.command()(init)
+app.command()(explain)
+app.command()(test)
 
 
 @app.command()
