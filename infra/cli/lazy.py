@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "effects": Lazy("effects", "List, show, replay, resolve and skip effects"),
     "tokens": Lazy("tokens", "Create, list and revoke tokens"),
     "endpoints": Lazy("endpoints", "Create, list and revoke webhook endpoints"),
-    "policy": Lazy("policy", "Check policy files"),
+    "policy": Lazy("policy", "Write, check, explain and test policy files"),
 }
 
 

@@ -14,8 +14,6 @@ from signoff.infra.cli.output import note, print_line
 from signoff.infra.cli.policy_reading import read_json
 from signoff.infra.services import Services
 
-TOOLS = "SELECT tools FROM signoff.agents WHERE name = %s"
-
 
 def init(
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="From this agent's tools, as registered")] = None,
@@ -43,11 +41,11 @@ def init(
 
 def _registered(agent: str) -> Any:
     async def work(services: Services) -> Any:
-        async with services.store.connection() as conn:
-            row = await (await conn.execute(TOOLS, (agent,))).fetchone()
-        if row is None:
+        async with services.store.begin() as tx:
+            found = await tx.agents.tools(agent)
+        if found is None:
             raise AgentNotFound(f"no worker has registered an agent {agent!r}; or name a file with --tools")
-        return row["tools"]
+        return found
 
     return administer(work)
 

@@ -25,6 +25,12 @@ class AgentTable:
         cursor = await self._conn.execute("SELECT 1 AS one FROM signoff.agents WHERE name = %s", (name,))
         return await cursor.fetchone() is not None
 
+    async def tools(self, name: str) -> Mapping[str, Any] | None:
+        """The agent's tools by name, each with its `schema` and `class`; None if no worker ever served it."""
+        cursor = await self._conn.execute("SELECT tools FROM signoff.agents WHERE name = %s", (name,))
+        row = await cursor.fetchone()
+        return None if row is None else row["tools"]
+
     async def register(self, name: str, tools: Mapping[str, Any], policy: Policy) -> None:
         await self._conn.execute(
             "INSERT INTO signoff.agents (name, tools, policy, policy_digest) VALUES (%s, %s, %s, %s)"
