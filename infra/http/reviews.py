@@ -8,10 +8,11 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from signoff.domain.deciding import decide_review
-from signoff.domain.decisions import parse_answers
+from signoff.domain.dialects import media_type
 from signoff.domain.reviews import ReviewStatus
 from signoff.infra.http.asking import DOOR, App, Caller, JsonBody, Paging
-from signoff.infra.http.openapi import DECIDE, LIST, READ, WRITE, body
+from signoff.infra.http.dialects import AnswerDialect, BodyDialect, decisions_body, review_to_read_by
+from signoff.infra.http.openapi import LIST, READ, WRITE, problems
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, require_readable, show_review
 
 router = APIRouter(prefix="/v1/reviews", tags=["reviews"])
@@ -24,23 +25,27 @@ async def list_(app: App, who: Caller, page: Paging, status: ReviewStatus | None
         return JSONResponse(await list_reviews(conn, status, who, page))
 
 
-@router.get("/{review_id}", responses=READ)
-async def show(app: App, who: Caller, review_id: UUID) -> JSONResponse:
-    """Show a review with all that is needed to decide it."""
+@router.get("/{review_id}", responses={**READ, **problems(415)})
+async def show(app: App, who: Caller, review_id: UUID, dialect: AnswerDialect) -> JSONResponse:
+    """Show a review with all that is needed to decide it, in the dialect that `Accept` names."""
     async with app.store.connection() as conn:
-        return JSONResponse(await show_review(conn, review_id, who))
+        view = await show_review(conn, review_id, who)
+    if dialect is None:
+        return JSONResponse(view)
+    return JSONResponse(dialect.write(view), media_type=media_type(dialect.name))
 
 
-@router.post("/{review_id}/decisions", responses=WRITE, openapi_extra=body(DECIDE))
-async def decide(app: App, who: Caller, review_id: UUID, raw: JsonBody) -> JSONResponse:
-    """Decide items of a review: all decisions of the request, or none."""
+@router.post("/{review_id}/decisions", responses=WRITE, openapi_extra=decisions_body())
+async def decide(app: App, who: Caller, review_id: UUID, dialect: BodyDialect, raw: JsonBody) -> JSONResponse:
+    """Decide items of a review, in the dialect of the body's media type: all decisions of the request, or none."""
     async with app.store.connection() as conn:
         await require_readable(conn, review_id, who)
+        review = await review_to_read_by(conn, review_id)
     decided = await decide_review(
         app.store,
         app.hints,
         review_id,
-        parse_answers(raw),
+        dialect.read(raw, review),
         who,
         door=DOOR,
         environment=app.settings.environment,

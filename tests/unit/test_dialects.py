@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from signoff.domain.policy import DecisionType
 from signoff.domain.reviews import ItemStatus, Review
 from tests.support.dialects import GOLDEN, a_review, an_item, dialect, golden, one_item, plain, shown, two_items
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "dialects.md"
 NAMES = [one.name for one in DIALECTS]
 
 
@@ -31,6 +34,12 @@ def test_every_dialect_has_its_golden_file_and_media_type() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(NAMES)
     assert len(set(NAMES)) == len(NAMES)
     assert media_type(DEFAULT.name) == "application/vnd.signoff.langchain+json"
+
+
+def test_the_page_names_every_dialect() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == NAMES
+    assert re.findall(r"^## `([a-z-]+)`$", page, re.MULTILINE) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
