@@ -39,6 +39,7 @@ from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.effects import Examined
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers import refusals, results
+from signoff.workers.answered import Answered
 from signoff.workers.approving import why_not_now
 from signoff.workers.authoring import Agent, CurrentEffect, terms_of
 from signoff.workers.calls import Call
@@ -67,6 +68,7 @@ class Run:
     lineage_root: str
     worker: str
     guard: Guard
+    answered: Answered
 
     @property
     def fence(self) -> int:
@@ -151,9 +153,12 @@ class Executor:
         async with self._saver.flushing() as flush, self._store.begin() as tx:
             job = (await tx.jobs.fence(self._run.job)).job
             await flush.write(tx.conn, parked=False)
+            await self._run.answered.mark(tx)
             if job.cancel_requested:
                 raise JobCancelled
-            return await self._decide(tx, job, call)
+            prepared = await self._decide(tx, job, call)
+        self._run.answered.committed()
+        return prepared
 
     async def _decide(self, tx: PostgresTransaction, job: Job, call: Call) -> Sent | Told | Pending:
         examined = await tx.effects.examine(call["operation_id"])

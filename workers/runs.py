@@ -25,6 +25,7 @@ from signoff.infra.postgres import leases
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim, Lease
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
@@ -174,7 +175,7 @@ class _RunOf:
         self._job = claim.job
         self._control = active.control
         self._guard = active.guard
-        self._resumed: Sequence[str] = ()
+        self._answered = Answered(self._job.thread_id)
         self._executor: Executor | None = None
         self._saver = RunSaver(
             self._store.pool,
@@ -218,7 +219,7 @@ class _RunOf:
 
     async def _invoke(self) -> None:
         start = await self._find_start()
-        self._resumed = start.answered
+        self._answered.interrupt_ids = start.answered
         if start.kind == "park":
             await self._park(start.pauses, await self._values())
             return
@@ -268,7 +269,7 @@ class _RunOf:
             return await find_start(tx, self._claim, state)
 
     def _context(self) -> RunContext:
-        run = Run(self._job, self._claim.lineage_root, self._runner._worker, self._guard)
+        run = Run(self._job, self._claim.lineage_root, self._runner._worker, self._guard, self._answered)
         environment = self._runner._limits.environment
         executor = Executor(self._store, self._saver, self._served.agent, run, environment, self._faults)
         self._executor = executor
@@ -282,8 +283,8 @@ class _RunOf:
         async with self._saver.flushing() as flush, self._store.begin() as tx:
             await tx.jobs.fence(self._job)
             await flush.write(tx.conn, parked=False)
-            await self._mark_resumed(tx)
-        self._resumed = ()
+            await self._answered.mark(tx)
+        self._answered.committed()
         await self._faults.reach(Point.after_flush)
 
     async def _leave(self, leave: Leave, *, parked: bool) -> None:
@@ -297,7 +298,7 @@ class _RunOf:
         async with self._saver.flushing() as flush, self._store.begin() as tx:
             job = (await tx.jobs.fence(self._job)).job
             await flush.write(tx.conn, parked=parked)
-            await self._mark_resumed(tx)
+            await self._answered.mark(tx)
             # Cancel wins until the run's last word.
             last = running.cancel(tx, job) if job.cancel_requested else leave(tx, job, flush.head_checkpoint_id)
             promoted = await last
@@ -314,10 +315,6 @@ class _RunOf:
             promoted = await (running.cancel(tx, job) if job.cancel_requested else leave(tx, job))
         if promoted is not None:
             self._runner._hints.offer(self._job.agent, promoted)
-
-    async def _mark_resumed(self, tx: PostgresTransaction) -> None:
-        if self._resumed:
-            await tx.reviews.mark_resumed(self._resumed, self._job.thread_id)
 
     async def _drained(self, tx: PostgresTransaction, job: Job, checkpoint_id: str | None) -> None:
         # A drain is nobody's fault: it does not count as a try.

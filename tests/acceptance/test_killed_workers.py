@@ -57,6 +57,7 @@ async def test_a_worker_killed_after_the_decision(desk: Desk, point: Point) -> N
     assert job.status is JobStatus.succeeded, job.error_message
     effects = await desk.effects(job_id)
     assert {effect.status for effect in effects.values()} == {EffectStatus.succeeded}
+    assert await desk.sql("SELECT 1 FROM signoff.reviews WHERE resumed_at IS NULL") == []
     assert len(desk.refunds()) == 1
     assert len(desk.mailbox.mails()) <= 1
 

@@ -23,6 +23,7 @@ from signoff.infra.hints import NoHints
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Agent, effect
+from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, Run
 from signoff.workers.faults import NoFaults
@@ -70,7 +71,7 @@ class Bench:
         guard = Guard(task, claimed_at=time.monotonic(), lease_seconds=lease_seconds)
         saver = RunSaver(self.store.pool, thread_id=job.thread_id, job_id=job.id, head=None)
         agent = Agent(name=world.AGENT, tools=[self.till.tool()], policy=Policy(rules))
-        run = Run(job, job.thread_id, "worker-1", guard)
+        run = Run(job, job.thread_id, "worker-1", guard, Answered(job.thread_id))
         return Executor(self.store, saver, agent, run, "test", NoFaults())
 
     async def decided(self, *decisions: dict[str, Any]) -> Job:
