@@ -6,7 +6,7 @@
     ├── NotFound
     ├── Conflict           right in form, but not now; the message says what is in the way
     ├── Unavailable        something that we need is away; try again
-    └── (run time)         LeaseLost, LimitReached, DigestMismatch: they end a run, never a request
+    └── (run time)         LeaseLost, DigestMismatch, CannotResume: they end a run, never a request
 
 `code` is the stable string that HTTP bodies, CLI output and events carry. Each leaf has its own.
 The HTTP status and the exit code belong to the branch (see `signoff.infra.http.problems`).
@@ -325,12 +325,6 @@ class DigestMismatch(SignoffError):
     """One operation id with two different calls: never run, never served."""
 
     code = "digest_mismatch"
-
-
-class LimitReached(SignoffError):
-    """`details["limit"]` is `step_limit` or `wall_clock_limit`."""
-
-    code = "limit_reached"
 
 
 class CannotResume(SignoffError):

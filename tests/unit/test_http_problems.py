@@ -14,7 +14,7 @@ from signoff.domain.errors import SignoffError
 from signoff.infra.http.problems import CODES, MEDIA_TYPE, STATUS, problem_of, status_of
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
-RUN_TIME = {"lease_lost", "digest_mismatch", "limit_reached", "cannot_resume", "error"}
+RUN_TIME = {"lease_lost", "digest_mismatch", "cannot_resume", "error"}
 
 
 def tree() -> list[type[SignoffError]]:
