@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from signoff.domain.errors import EmbeddedServerFailed
 from signoff.infra.embedded import guard
 from signoff.infra.embedded.account import Account
 from signoff.infra.embedded.home import ServerHome
+from signoff.infra.embedded.owning import end_guard, start_guarded
 
 Escalation = Sequence[tuple[int, float]]
 _GRACE_SECONDS = 5.0
@@ -39,12 +37,7 @@ class GuardedServer:
 
     @classmethod
     def start(cls, home: ServerHome, account: Account, launch: Launch) -> GuardedServer:
-        process = _start_guard(home)
-        try:
-            pid = _hand_over(process, _spec(home, account, launch))
-        except BaseException:
-            _end(process)
-            raise
+        process, pid = start_guarded(_spec(home, account, launch), home.fresh_log(), EmbeddedServerFailed)
         return cls(process, pid, sum(seconds for _, seconds in launch.escalation) + _GRACE_SECONDS)
 
     @property
@@ -59,7 +52,7 @@ class GuardedServer:
         try:
             self._guard.wait(self._patience)
         finally:
-            _end(self._guard)
+            end_guard(self._guard)
 
 
 def server_environment() -> dict[str, str]:
@@ -80,37 +73,3 @@ def _spec(home: ServerHome, account: Account, launch: Launch) -> guard.ServerSpe
         escalation=list(launch.escalation),
         removed_when_orphaned=str(home.folder) if home.throwaway else None,
     )
-
-
-def _start_guard(home: ServerHome) -> subprocess.Popen[bytes]:
-    log = home.fresh_log()
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(guard.__file__))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            pass_fds=(home.lock_fd,),
-            start_new_session=True,  # Ctrl-C in the owner's terminal must not reach it
-        )
-    finally:
-        os.close(log)
-
-
-def _hand_over(process: subprocess.Popen[bytes], spec: guard.ServerSpec) -> int:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    os.write(process.stdin.fileno(), json.dumps(asdict(spec)).encode() + b"\n")
-    word, _, rest = process.stdout.readline().decode().strip().partition(" ")
-    if word != "started":
-        raise EmbeddedServerFailed(f"{spec.command[0]} can't be started: {rest or 'its guard ended'}")
-    return int(rest)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """After this neither the guard nor its pipes exist; the server goes with the guard."""
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from signoff.domain.errors import ProcessFailed
 from signoff.infra.cli.up.state import StateFolder
 from signoff.infra.embedded import guard
+from signoff.infra.embedded.owning import end_guard, start_guarded
 
 KILL_SECONDS = 5.0
 POLL_SECONDS = 0.05
@@ -43,12 +42,7 @@ class Child:
     @classmethod
     def start(cls, launch: Launch, state: StateFolder) -> Child:
         """Raises ProcessFailed if there is no such program."""
-        process = _start_guard(launch, state)
-        try:
-            pid = _hand_over(process, _spec(launch, state))
-        except BaseException:
-            _end(process)
-            raise
+        process, pid = start_guarded(_spec(launch, state), state.fresh_log(launch.name), ProcessFailed)
         return cls(launch, process, pid)
 
     @property
@@ -66,7 +60,7 @@ class Child:
         if self.running:
             # With all that it has started: they are in the guard's group.
             os.killpg(self._guard.pid, signal.SIGKILL)
-        _end(self._guard)
+        end_guard(self._guard)
 
 
 def _spec(launch: Launch, state: StateFolder) -> guard.ServerSpec:
@@ -82,37 +76,3 @@ def _spec(launch: Launch, state: StateFolder) -> guard.ServerSpec:
         escalation=[(signal.SIGTERM, launch.patience_seconds), (signal.SIGKILL, KILL_SECONDS)],
         removed_when_orphaned=None,
     )
-
-
-def _start_guard(launch: Launch, state: StateFolder) -> subprocess.Popen[bytes]:
-    log = state.fresh_log(launch.name)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(guard.__file__))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            pass_fds=(state.lock_fd,),
-            start_new_session=True,
-        )
-    finally:
-        os.close(log)
-
-
-def _hand_over(process: subprocess.Popen[bytes], spec: guard.ServerSpec) -> int:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    os.write(process.stdin.fileno(), json.dumps(asdict(spec)).encode() + b"\n")
-    word, _, rest = process.stdout.readline().decode().strip().partition(" ")
-    if word != "started":
-        raise ProcessFailed(f"{spec.command[0]} can't be started: {rest or 'its guard ended'}")
-    return int(rest)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """After this neither the guard nor its pipes exist; the process goes with the guard."""
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
