@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from examples.support_desk.mailbox import Mailbox
 from examples.support_desk.payments import Payments
-from signoff.infra.embedded import EmbeddedPostgres, EmbeddedValkey
-from tests.support.databases import ConfiguredServer, fresh_database
+from signoff.infra.embedded import EmbeddedPostgres
+from tests.support.databases import ConfiguredServer
 from tests.support.desk import Desk, open_desk
 from tests.support.desk_agents import spec
+from tests.support.surroundings import Surroundings, open_surroundings
 
 
 @pytest.fixture
@@ -37,38 +36,19 @@ async def desk(
         yield opened
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What a desk of a whole module stands in."""
-
-    database_url: str
-    redis_url: str
-    folder: Path
-    payments: Payments
-    mailbox: Mailbox
-
-
 @pytest.fixture(scope="module")
 def surroundings(
     postgres_server: EmbeddedPostgres | ConfiguredServer,
     template_database: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Surroundings]:
-    folder = tmp_path_factory.mktemp("desk")
-    template = urlsplit(template_database).path.removeprefix("/")
-    with (
-        EmbeddedValkey() as valkey,
-        Payments(folder / "payments.jsonl") as payments,
-        Mailbox(folder / "mail.jsonl") as mailbox,
-        fresh_database(postgres_server.url, template=template) as database_url,
-    ):
-        yield Surroundings(database_url, valkey.url, folder, payments, mailbox)
+    with open_surroundings(postgres_server.url, template_database, tmp_path_factory.mktemp("desk")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 async def calm_desk(surroundings: Surroundings) -> AsyncIterator[Desk]:
     """A desk with one worker, for the tests of a module that break neither: use an order of your own in each."""
-    around = surroundings
-    async with open_desk(around.database_url, around.redis_url, around.folder, around.payments, around.mailbox) as desk:
+    async with surroundings.desk() as desk:
         desk.start_worker(SIGNOFF_AGENTS=f"{desk.environment['SIGNOFF_AGENTS']},{spec('free')}")
         yield desk

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from examples.support_desk.mailbox import Mailbox
-from examples.support_desk.payments import Payments
 from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import DecisionNotAllowed
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.reviews import Review
-from signoff.infra.embedded import EmbeddedPostgres, EmbeddedValkey
-from tests.support.databases import ConfiguredServer, fresh_database
-from tests.support.desk import APPROVE, Desk, answer_of, open_desk
+from signoff.infra.embedded import EmbeddedPostgres
+from tests.support.databases import ConfiguredServer
+from tests.support.desk import APPROVE, Desk, answer_of
 from tests.support.openai_agent import agent, responding
 from tests.support.openai_server import Call, Conversation, Message, OpenAIServer, Raw, Says, fails
+from tests.support.surroundings import Surroundings, open_surroundings
 
 pytestmark = pytest.mark.anyio
 
@@ -38,38 +34,20 @@ def openai() -> Iterator[OpenAIServer]:
         yield server
 
 
-@dataclass(frozen=True)
-class Around:
-    """What a desk stands in."""
-
-    database_url: str
-    redis_url: str
-    folder: Path
-    payments: Payments
-    mailbox: Mailbox
-
-
 @pytest.fixture(scope="module")
 def around(
     postgres_server: EmbeddedPostgres | ConfiguredServer,
     template_database: str,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Around]:
-    folder = tmp_path_factory.mktemp("openai")
-    template = urlsplit(template_database).path.removeprefix("/")
-    with (
-        EmbeddedValkey() as valkey,
-        Payments(folder / "payments.jsonl") as payments,
-        Mailbox(folder / "mail.jsonl") as mailbox,
-        fresh_database(postgres_server.url, template=template) as database_url,
-    ):
-        yield Around(database_url, valkey.url, folder, payments, mailbox)
+) -> Iterator[Surroundings]:
+    with open_surroundings(postgres_server.url, template_database, tmp_path_factory.mktemp("openai")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
-async def desk(around: Around, openai: OpenAIServer) -> AsyncIterator[Desk]:
+async def desk(around: Surroundings, openai: OpenAIServer) -> AsyncIterator[Desk]:
     """A desk with one worker, whose model is a name."""
-    async with open_desk(around.database_url, around.redis_url, around.folder, around.payments, around.mailbox) as desk:
+    async with around.desk() as desk:
         async with desk.store.begin() as tx:
             for one in (agent, responding):
                 await tx.agents.register(one.name, one.describe(), one.loaded_policy)
