@@ -22,6 +22,7 @@ from types import FrameType
 from rich.console import Console
 
 from examples.support_desk.demo_checks import check
+from examples.support_desk.demo_console import DemoConsole
 from examples.support_desk.demo_people import Decider, Plan, Terminal
 from examples.support_desk.demo_script import JOBS, SAME_EVERY_TIME
 from examples.support_desk.demo_story import Story
@@ -35,7 +36,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     options = _options()
-    console = Console(highlight=False)
+    console = DemoConsole()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _run(console, auto=options.auto or not (sys.stdin.isatty() and sys.stdout.isatty()))
