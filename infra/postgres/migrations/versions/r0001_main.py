@@ -1,8 +1,6 @@
 """The store of the main job."""
 
-from importlib.resources import files
-
-from alembic import op
+from signoff.infra.postgres.migrations.run_sql import run_sql
 
 revision = "0001"
 down_revision = None
@@ -11,6 +9,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    sql = files("signoff.infra.postgres.migrations").joinpath("0001_main.sql").read_text()
-    # The driver's own connection: with no parameters it takes the text as it is, percent signs and all.
-    op.get_bind().connection.cursor().execute(sql)
+    run_sql("0001_main.sql")

@@ -1,0 +1,2 @@
+-- Reviews that hold: authority, several approvals, revisions, ladders, standing approvals.
+SELECT;

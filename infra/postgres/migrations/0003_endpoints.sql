@@ -1,0 +1,2 @@
+-- Endpoints that speak for some, with secrets that overlap.
+SELECT;

@@ -1,0 +1,2 @@
+-- Subscriptions: where events are sent, and the log of what was sent.
+SELECT;
