@@ -173,6 +173,18 @@ class NotAReviewer(Forbidden):
     code = "not_a_reviewer"
 
 
+class SubmitterMayNotDecide(Forbidden):
+    """Four eyes: who submitted the job does not decide about it."""
+
+    code = "submitter_may_not_decide"
+
+
+class BeyondAuthority(Forbidden):
+    """A reviewer, whose grants don't cover this call."""
+
+    code = "beyond_authority"
+
+
 # --- what is not there ---------------------------------------------------------------------------------
 
 
@@ -231,6 +243,24 @@ class ReviewCancelled(Conflict):
 
 class ReviewSuperseded(Conflict):
     code = "review_superseded"
+
+
+class ReviewClaimed(Conflict):
+    """Somebody else has claimed the review; `details` say who and until when."""
+
+    code = "review_claimed"
+
+
+class StaleDecision(Conflict):
+    """The call was amended since the reviewer saw it; `details["changed"]` is what it is now."""
+
+    code = "stale_decision"
+
+
+class EarlyDecision(Conflict):
+    """A decision on a revision that does not exist yet."""
+
+    code = "early_decision"
 
 
 class JobEnded(Conflict):
