@@ -35,11 +35,10 @@ EXAMINE = f"""
 SELECT clock_timestamp() AS now, e.alone, e.lease_until, {COLUMNS},
     d.id AS decision_id, d.digest AS decision_digest, d.decided_at,
     i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
-    p.name, p.kind, p.groups, p.rights, p.revoked_at IS NOT NULL AS revoked
+    signoff.principal(d.reviewer) AS reviewer
 FROM signoff.effects e
 LEFT JOIN signoff.decisions d ON d.id = e.decision_id
 LEFT JOIN signoff.items i ON i.id = d.item_id
-LEFT JOIN signoff.principals p ON p.name = d.reviewer
 WHERE e.operation_id = %s FOR UPDATE OF e
 """
 
@@ -340,5 +339,5 @@ def _approval_of(row: DictRow) -> Approval:
         decided_at=row["decided_at"],
         valid_for_seconds=row["approval_valid_for_seconds"],
         reviewers=tuple(row["item_reviewers"] or ()),
-        reviewer=principal_of(row),
+        reviewer=principal_of(row["reviewer"]),
     )

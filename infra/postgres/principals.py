@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from signoff.domain.authority import Principal, PrincipalKind, Right
+from signoff.domain.authority import Delegation, Grant, Principal, PrincipalKind, Right
 from signoff.domain.errors import EndpointExists, EndpointNotFound, PrincipalExists, PrincipalNotFound, TokenNotFound
 
-COLUMNS = "name, kind, groups, rights, revoked_at IS NOT NULL AS revoked"
+
+def principal_of(document: Mapping[str, Any]) -> Principal:
+    """The principal in the JSON that the SQL function `signoff.principal` gives of one that exists."""
+    alone = _alone(document["principal"])
+    return replace(alone, delegations=tuple(_delegation(one) for one in document["delegations"]))
 
 
-def principal_of(row: DictRow) -> Principal:
+def _alone(document: Mapping[str, Any]) -> Principal:
     return Principal(
-        name=row["name"],
-        kind=PrincipalKind(row["kind"]),
-        groups=frozenset(row["groups"]),
-        rights=frozenset(Right(right) for right in row["rights"]),
-        revoked=row["revoked"],
+        name=document["name"],
+        kind=PrincipalKind(document["kind"]),
+        groups=frozenset(document["groups"]),
+        rights=frozenset(Right(right) for right in document["rights"]),
+        revoked=document["revoked"],
+        limited=document["limited"],
+        grants=tuple(_grant(one) for one in document["grants"]),
     )
+
+
+def _delegation(document: Mapping[str, Any]) -> Delegation:
+    return Delegation(_grant(document), _alone(document["delegator"]))
+
+
+def _grant(document: Mapping[str, Any]) -> Grant:
+    ends = document["expires_at"]
+    return Grant(
+        id=UUID(document["id"]),
+        tools=tuple(document["tools"]),
+        condition=document["condition"],
+        expires_at=None if ends is None else datetime.fromisoformat(ends),
+    )
+
+
+def _same(one: Principal, other: Principal) -> bool:
+    return (one.kind, one.groups, one.rights) == (other.kind, other.groups, other.rights)
 
 
 class PrincipalTable:
@@ -30,16 +56,17 @@ class PrincipalTable:
         self._conn = conn
 
     async def get(self, name: str) -> Principal | None:
-        cursor = await self._conn.execute(f"SELECT {COLUMNS} FROM signoff.principals WHERE name = %s", (name,))
+        cursor = await self._conn.execute("SELECT signoff.principal(%s) AS who", (name,))
         row = await cursor.fetchone()
-        return None if row is None else principal_of(row)
+        assert row is not None
+        return None if row["who"]["principal"] is None else principal_of(row["who"])
 
     async def by_token(self, token_hash: bytes) -> Principal | None:
         """Who a token that is not revoked belongs to. Marks its use, at most once a minute."""
         cursor = await self._conn.execute(
-            f"SELECT t.id, t.last_used_at IS NULL OR t.last_used_at < clock_timestamp() - interval '1 minute' AS stale,"
-            f" {COLUMNS.replace('revoked_at', 'p.revoked_at')} FROM signoff.tokens t"
-            " JOIN signoff.principals p ON p.name = t.principal WHERE t.hash = %s AND t.revoked_at IS NULL",
+            "SELECT t.id, t.last_used_at IS NULL OR t.last_used_at < clock_timestamp() - interval '1 minute' AS stale,"
+            " signoff.principal(t.principal) AS who FROM signoff.tokens t"
+            " WHERE t.hash = %s AND t.revoked_at IS NULL",
             (token_hash,),
         )
         row = await cursor.fetchone()
@@ -49,7 +76,7 @@ class PrincipalTable:
             await self._conn.execute(
                 "UPDATE signoff.tokens SET last_used_at = clock_timestamp() WHERE id = %s", (row["id"],)
             )
-        return principal_of(row)
+        return principal_of(row["who"])
 
     async def create(self, principal: Principal) -> None:
         """Creates the principal; one that exists must be the same.
@@ -62,7 +89,8 @@ class PrincipalTable:
             " ON CONFLICT DO NOTHING",
             (principal.name, principal.kind, sorted(principal.groups), sorted(principal.rights)),
         )
-        if await self.get(principal.name) != principal:
+        found = await self.get(principal.name)
+        if found is None or found.revoked or not _same(found, principal):
             raise PrincipalExists(f"{principal.name} exists with other groups or rights, or is revoked")
 
     async def revoke(self, name: str) -> None:

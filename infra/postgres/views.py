@@ -14,7 +14,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from signoff.domain.authority import Principal, Right, may_decide
+from signoff.domain.authority import Principal, Right, seen_as
 from signoff.domain.canonical import scrub
 from signoff.domain.errors import InvalidRequest
 
@@ -70,26 +70,21 @@ class Query:
 
 
 def may_read_jobs(query: Query, who: Principal) -> None:
-    """`may_read_job` for rows of `signoff.jobs j`: who submitted it, the reviewers of any of its reviews, operators."""
+    """`may_read_job` for rows of `signoff.jobs j`: who submitted it, who sees any of its reviews, operators."""
     if not operates(who):
-        reviewed = "SELECT 1 FROM signoff.reviews m WHERE m.job_id = j.id AND m.reviewers && %(groups)s::text[]"
-        query.add(f"(j.submitted_by = %(who)s OR EXISTS ({reviewed}))", who=_name(who), groups=reviewing_groups(who))
+        reviewed = "SELECT 1 FROM signoff.reviews m WHERE m.job_id = j.id AND m.reviewers && %(seen_as)s::text[]"
+        query.add(f"(j.submitted_by = %(who)s OR EXISTS ({reviewed}))", who=_name(who), seen_as=seen_as(who))
 
 
 def may_read_reviews(query: Query, who: Principal) -> None:
-    """Rows of `signoff.reviews r` with `signoff.jobs j`: its reviewers, who submitted the job, operators."""
+    """Rows of `signoff.reviews r` with `signoff.jobs j`: who sees it by its reviewers, who submitted the job, operators."""
     if not operates(who):
-        mine = "(j.submitted_by = %(who)s OR r.reviewers && %(groups)s::text[])"
-        query.add(mine, who=_name(who), groups=reviewing_groups(who))
+        mine = "(j.submitted_by = %(who)s OR r.reviewers && %(seen_as)s::text[])"
+        query.add(mine, who=_name(who), seen_as=seen_as(who))
 
 
 def operates(who: Principal) -> bool:
     return Right.operate in who.rights and not who.revoked
-
-
-def reviewing_groups(who: Principal) -> list[str]:
-    """The groups in which somebody may decide now."""
-    return sorted(group for group in who.groups if may_decide(who, {group}))
 
 
 def split_page(rows: Sequence[DictRow], page: Page, key: str) -> tuple[Sequence[DictRow], str | None]:

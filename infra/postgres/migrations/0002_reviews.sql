@@ -29,20 +29,22 @@ CREATE TABLE signoff.grants (
 CREATE INDEX grants_of ON signoff.grants (person) WHERE revoked_at IS NULL;
 
 -- A principal with all that its authority depends on, as of now; a delegator comes without delegations: one step deep.
-CREATE FUNCTION signoff.principal_alone(wanted text) RETURNS json LANGUAGE sql STABLE AS $$
+CREATE FUNCTION signoff.principal_alone(wanted text) RETURNS json LANGUAGE sql STABLE STRICT AS $$
     SELECT json_build_object('name', p.name, 'kind', p.kind, 'groups', p.groups, 'rights', p.rights,
         'revoked', p.revoked_at IS NOT NULL, 'limited', p.limited,
         'grants', (SELECT coalesce(json_agg(json_build_object('id', g.id, 'tools', g.tools, 'condition', g.condition,
                 'expires_at', g.expires_at) ORDER BY g.created_at), '[]')
-            FROM signoff.grants g WHERE g.person = p.name AND g.delegator IS NULL AND g.revoked_at IS NULL))
+            FROM signoff.grants g WHERE g.person = p.name AND g.delegator IS NULL AND g.revoked_at IS NULL
+                AND (g.expires_at IS NULL OR g.expires_at > clock_timestamp())))
     FROM signoff.principals p WHERE p.name = wanted
 $$;
-CREATE FUNCTION signoff.principal(wanted text) RETURNS json LANGUAGE sql STABLE AS $$
+CREATE FUNCTION signoff.principal(wanted text) RETURNS json LANGUAGE sql STABLE STRICT AS $$
     SELECT json_build_object('principal', signoff.principal_alone(wanted),
         'delegations', (SELECT coalesce(json_agg(json_build_object('id', g.id, 'tools', g.tools,
                 'condition', g.condition, 'expires_at', g.expires_at,
                 'delegator', signoff.principal_alone(g.delegator)) ORDER BY g.created_at), '[]')
-            FROM signoff.grants g WHERE g.person = wanted AND g.delegator IS NOT NULL AND g.revoked_at IS NULL))
+            FROM signoff.grants g WHERE g.person = wanted AND g.delegator IS NOT NULL AND g.revoked_at IS NULL
+                AND g.expires_at > clock_timestamp()))
 $$;
 
 -- --- reviews and items -----------------------------------------------------------------------------------
