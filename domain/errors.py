@@ -5,6 +5,7 @@
     ├── Forbidden          who asked may not do this
     ├── NotFound
     ├── Conflict           right in form, but not now; the message says what is in the way
+    ├── TooManyRequests    right, but too often; nothing was changed
     ├── Unavailable        something that we need is away; try again
     └── (run time)         LeaseLost, DigestMismatch, CannotResume: they end a run, never a request
 
@@ -57,6 +58,10 @@ class NotFound(SignoffError):
 
 class Conflict(SignoffError):
     code = "conflict"
+
+
+class TooManyRequests(SignoffError):
+    code = "too_many_requests"
 
 
 class Unavailable(SignoffError):
@@ -177,6 +182,12 @@ class SubmitterMayNotDecide(Forbidden):
     """Four eyes: who submitted the job does not decide about it."""
 
     code = "submitter_may_not_decide"
+
+
+class EndpointMayNotSpeak(Forbidden):
+    """The endpoint does not speak for the reviewer that its envelope names."""
+
+    code = "endpoint_may_not_speak"
 
 
 class BeyondAuthority(Forbidden):
@@ -303,6 +314,15 @@ class AgentMismatch(Conflict):
     """The thread belongs to another agent."""
 
     code = "agent_mismatch"
+
+
+# --- too often -------------------------------------------------------------------------------------------
+
+
+class RateLimited(TooManyRequests):
+    """More requests than are allowed to this caller; `details["retry_after_seconds"]` says when there is room."""
+
+    code = "rate_limited"
 
 
 # --- away ------------------------------------------------------------------------------------------------

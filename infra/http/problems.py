@@ -25,6 +25,7 @@ from signoff.domain.errors import (
     SignatureInvalid,
     SignoffError,
     StoreUnavailable,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
 )
@@ -41,6 +42,7 @@ STATUS: Mapping[type[SignoffError], int] = {
     Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
+    TooManyRequests: 429,
     Unavailable: 503,
     SignoffError: 500,
 }
@@ -132,4 +134,6 @@ def _headers(error: SignoffError, status: int) -> dict[str, str]:
         return {"WWW-Authenticate": 'StandardWebhooks realm="signoff"'}
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="signoff"'}
+    if status == 429:
+        return {"Retry-After": str(error.details["retry_after_seconds"])}
     return {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}

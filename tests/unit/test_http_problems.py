@@ -33,7 +33,7 @@ def documented() -> dict[str, int]:
 @pytest.mark.parametrize("kind", tree(), ids=lambda kind: kind.code)
 def test_every_error_has_a_status_and_is_documented(kind: type[SignoffError]) -> None:
     status = status_of(kind)
-    assert status in {400, 401, 403, 404, 409, 422, 500, 503}
+    assert status in {400, 401, 403, 404, 409, 422, 429, 500, 503}
     if status == 500:
         assert kind.code in RUN_TIME
     else:
@@ -87,6 +87,7 @@ def test_what_is_not_the_callers_business_stays_inside(caplog: pytest.LogCapture
         (errors.TokenInvalid("x"), "www-authenticate"),
         (errors.SignatureInvalid("x"), "www-authenticate"),
         (errors.SchemaOutdated("x"), "retry-after"),
+        (errors.RateLimited("x", retry_after_seconds=3), "retry-after"),
     ],
 )
 def test_headers_that_clients_need(error: SignoffError, header: str) -> None:
