@@ -159,6 +159,12 @@ class UnreadableArguments(Invalid):
     code = "unreadable_arguments"
 
 
+class AddressRefused(Invalid):
+    """Where a subscription may not send to."""
+
+    code = "address_refused"
+
+
 # --- who -----------------------------------------------------------------------------------------------
 
 
@@ -229,6 +235,14 @@ class TokenNotFound(NotFound):
 
 class AgentNotFound(NotFound):
     code = "agent_not_found"
+
+
+class SubscriptionNotFound(NotFound):
+    code = "subscription_not_found"
+
+
+class SendingNotFound(NotFound):
+    code = "sending_not_found"
 
 
 # --- right in form, but not now ------------------------------------------------------------------------
@@ -323,6 +337,16 @@ class RateLimited(TooManyRequests):
     """More requests than are allowed to this caller; `details["retry_after_seconds"]` says when there is room."""
 
     code = "rate_limited"
+
+
+class SubscriptionExists(Conflict):
+    code = "subscription_exists"
+
+
+class SubscriptionDisabled(Conflict):
+    """Nothing is sent there; enable it first."""
+
+    code = "subscription_disabled"
 
 
 # --- away ------------------------------------------------------------------------------------------------
