@@ -29,6 +29,7 @@ class EventType(StrEnum):
     effect_died = "signoff.effect.died.v1"
     effect_revoked = "signoff.effect.revoked.v1"
     effect_settled = "signoff.effect.settled.v1"
+    subscription_disabled = "signoff.subscription.disabled.v1"
 
 
 @dataclass(frozen=True, slots=True)
