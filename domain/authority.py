@@ -53,15 +53,19 @@ class CallFacts:
 
     def satisfies(self, condition: str | None) -> bool:
         """False also if the condition can't be evaluated: unsure means no."""
+        return self.answer(condition) is True
+
+    def answer(self, condition: str | None) -> bool | None:
+        """What the condition says of this call; None if it can't be evaluated."""
         if condition is None:
             return True
         if self.args is None:
-            return False
+            return None
         try:
             compiled = compile_condition(condition)
             return compiled.holds(Facts(self._variables(self.args), compiled.names))
         except (ConditionInvalid, CannotEvaluate):
-            return False
+            return None
 
     def _variables(self, args: Mapping[str, Any]) -> dict[str, Any]:
         return {

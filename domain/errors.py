@@ -153,6 +153,12 @@ class MessageRequired(Invalid):
     code = "message_required"
 
 
+class DelegationRefused(Invalid):
+    """A delegation from or to somebody who can't have one; the message says why."""
+
+    code = "delegation_refused"
+
+
 class UnreadableArguments(Invalid):
     """Arguments outside the canonical form: not finite, not text that can be stored, not JSON."""
 
@@ -237,6 +243,20 @@ class AgentNotFound(NotFound):
     code = "agent_not_found"
 
 
+class ToolNotFound(NotFound):
+    """No rule of the agent's policy is about the tool."""
+
+    code = "tool_not_found"
+
+
+class GrantNotFound(NotFound):
+    code = "grant_not_found"
+
+
+class StandingNotFound(NotFound):
+    code = "standing_approval_not_found"
+
+
 class SubscriptionNotFound(NotFound):
     code = "subscription_not_found"
 
@@ -312,6 +332,12 @@ class EffectNotReplayable(Conflict):
 
 class PrincipalExists(Conflict):
     code = "principal_exists"
+
+
+class PrincipalRevoked(Conflict):
+    """Who is revoked stays so: nothing is given to them any more."""
+
+    code = "principal_revoked"
 
 
 class EndpointExists(Conflict):

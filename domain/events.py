@@ -29,6 +29,8 @@ class EventType(StrEnum):
     effect_died = "signoff.effect.died.v1"
     effect_revoked = "signoff.effect.revoked.v1"
     effect_settled = "signoff.effect.settled.v1"
+    standing_created = "signoff.standing.created.v1"
+    standing_revoked = "signoff.standing.revoked.v1"
     subscription_disabled = "signoff.subscription.disabled.v1"
 
 

@@ -19,6 +19,7 @@ from signoff.domain.events import NewEvent
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.policy import Policy
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus
+from signoff.domain.standing import StandingApproval
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,24 @@ class Principals(Protocol):
     async def get(self, name: str) -> Principal | None: ...
 
 
+class Standing(Protocol):
+    async def add(self, approval: StandingApproval) -> None: ...
+
+    async def get(self, standing_id: UUID) -> StandingApproval | None: ...
+
+    async def revoke(self, standing_id: UUID, by: str) -> bool:
+        """False if it was revoked before, or never was."""
+
+    async def applicable(
+        self, agent: str, tool: str | None, job_id: UUID, thread_id: str
+    ) -> Sequence[StandingApproval]:
+        """Those that are active and about calls of this tool (None: of any) in this job, oldest first; each with its
+        creator as of now. Their conditions are not looked at."""
+
+    async def agent_within(self, who: Principal, job_id: UUID | None, thread_id: str | None) -> str | None:
+        """The agent of this job, or of some job of this thread, that `who` may read; None if there is none for them."""
+
+
 class Agents(Protocol):
     async def exists(self, name: str) -> bool:
         """True if some worker ever served the agent."""
@@ -177,6 +196,8 @@ class Transaction(Protocol):
     def effects(self) -> Effects: ...
     @property
     def principals(self) -> Principals: ...
+    @property
+    def standing(self) -> Standing: ...
     @property
     def agents(self) -> Agents: ...
     @property

@@ -21,6 +21,7 @@ from signoff.infra.postgres.jobs import JobTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.reviews import ReviewTable
+from signoff.infra.postgres.standing import StandingTable
 from signoff.infra.postgres.threads import ThreadTable
 
 
@@ -56,6 +57,10 @@ class PostgresTransaction:
     @cached_property
     def principals(self) -> PrincipalTable:
         return PrincipalTable(self.conn)
+
+    @cached_property
+    def standing(self) -> StandingTable:
+        return StandingTable(self.conn)
 
     @cached_property
     def agents(self) -> AgentTable:

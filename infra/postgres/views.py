@@ -77,7 +77,7 @@ def may_read_jobs(query: Query, who: Principal) -> None:
 
 
 def may_read_reviews(query: Query, who: Principal) -> None:
-    """Rows of `signoff.reviews r` with `signoff.jobs j`: who sees it by its reviewers, who submitted the job, operators."""
+    """Rows of `signoff.reviews r` with `signoff.jobs j`: who sees it as a reviewer, who submitted it, operators."""
     if not operates(who):
         mine = "(j.submitted_by = %(who)s OR r.reviewers && %(seen_as)s::text[])"
         query.add(mine, who=_name(who), seen_as=seen_as(who))
