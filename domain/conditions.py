@@ -1,4 +1,4 @@
-"""Conditions of policy rules: CEL expressions over `tool`, `args`, `job` and `environment`.
+"""Conditions of policy rules: CEL expressions over the facts of a call (`VARIABLES`).
 
 A condition answers True or False, or says why it can't: it never guesses. The engine is used only where it is exact
 and bounded; what it would round (integers beyond 64 bits), crash on (deep nesting) or chew on for minutes (nested loops
@@ -7,6 +7,7 @@ over long lists) counts as "can't be evaluated".
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from signoff.domain.wording import did_you_mean
 if TYPE_CHECKING:
     from cel import Context, Program
 
-VARIABLES = ("args", "environment", "job", "tool")
+VARIABLES = ("args", "destination", "environment", "job", "tool", "unseen")
 MAX_SOURCE = 2000
 MAX_SIZE = 1_000_000
 MAX_STEPS = 10_000_000
@@ -90,7 +91,12 @@ class Facts:
     """What conditions may look at for one call; checked and handed to the engine once, at the first condition."""
 
     def __init__(self, variables: Mapping[str, Any], names: frozenset[str]) -> None:
+        self._all = variables
         self._variables = {name: variables[name] for name in names}
+
+    def copies(self) -> dict[str, Any]:
+        """All of them, so that whoever gets them can change nothing."""
+        return copy.deepcopy(dict(self._all))
 
     def context(self, condition: Condition) -> Context:
         """Raises CannotEvaluate if the engine can't hold the facts, or would take too long over them."""

@@ -4,43 +4,35 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 from signoff.domain.canonical import canonical_json
 from signoff.domain.conditions import CannotEvaluate, Condition, Facts, compile_condition
+from signoff.domain.effects import EffectClass
+from signoff.domain.ladders import Rung
+from signoff.domain.policy_callables import Called, Elsewhere
 from signoff.domain.policy_checks import (
     FORMAT_KEYS,
-    RULE_KEYS,
     Problem,
+    class_problems,
     policy_problems,
     raise_problems,
     rule_name,
     rule_problems,
+    tool_problems,
     unknown_keys,
 )
+from signoff.domain.policy_judgement import Judgement, settings, told
+from signoff.domain.policy_values import RULE_KEYS
 from signoff.domain.rules import Rule, allow, deny, review
-from signoff.domain.tool_patterns import is_exact, matches
-from signoff.domain.verdicts import DecisionType, Verdict
-from signoff.domain.wording import did_you_mean
+from signoff.domain.tool_patterns import matches
+from signoff.domain.verdicts import AtDeadline, DecisionType, Verdict
 
-__all__ = ["DecisionType", "Judgement", "Policy", "Rule", "Verdict", "allow", "deny", "review"]
+__all__ = ["AtDeadline", "DecisionType", "Judgement", "Policy", "Rule", "Rung", "Verdict", "allow", "deny", "review"]
 
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a policy says of one call, by which rule and why. `reviewers` are those to ask if it is a review."""
-
-    verdict: Verdict
-    rule: str
-    policy_digest: str
-    reason: str
-    decisions: tuple[DecisionType, ...] = tuple(DecisionType)
-    reviewers: tuple[str, ...] = ()
-    deadline_seconds: float | None = None
-    approval_valid_for_seconds: float | None = None
-    description: str | None = None
+AnyCondition = Condition | Called | Elsewhere
 
 
 @dataclass(frozen=True)
@@ -61,22 +53,41 @@ class Policy:
         raw = [rule.raw() for rule in self.rules]
         raise_problems(_placed(problem, raw) for problem in policy_problems(raw, fallback))
 
-    def judge(self, tool: str, args: Mapping[str, Any], *, job: Mapping[str, Any], environment: str) -> Judgement:
-        """The verdict on one call. Raises nothing: what can't be evaluated becomes a review."""
+    def judge(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        *,
+        job: Mapping[str, Any],
+        environment: str,
+        destination: Any = None,
+        unseen: Mapping[str, Any] | None = None,
+    ) -> Judgement:
+        """The verdict on one call. Raises nothing: what can't be evaluated becomes a review.
+
+        `destination` is where the call goes, as far as it is known; `unseen` what the tool is given besides `args`,
+        which the model never saw.
+        """
+        variables = {
+            "tool": tool,
+            "args": dict(args),
+            "destination": destination,
+            "environment": environment,
+            "job": dict(job),
+            "unseen": dict(unseen or {}),
+        }
         facts: Facts | None = None
         for name, rule, condition in self._compiled:
             if not matches(rule.tool, tool):
                 continue
-            if condition is None:
-                return self._judgement(rule.verdict, name, rule, f"{name!r} says {rule.verdict}")
-            if facts is None:
-                facts = self._facts(tool, args, job, environment)
-            try:
-                if condition.holds(facts):
-                    return self._judgement(rule.verdict, name, rule, f"{name!r} says {rule.verdict}")
-            except CannotEvaluate as error:
-                reason = f"the condition of {name!r} can't be evaluated: {error}"
-                return self._judgement(Verdict.review, name, rule, reason)
+            if condition is not None:
+                facts = facts or Facts(variables, self._names)
+                try:
+                    if not condition.holds(facts):
+                        continue
+                except CannotEvaluate as error:
+                    return self._without_answer(name, rule, variables, error)
+            return self._judgement(rule.verdict, name, rule, variables, f"{name!r} says {rule.verdict}")
         return Judgement(Verdict.deny, "no rule", self.digest, "no rule of the policy allows it")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,43 +116,50 @@ class Policy:
         return cls([Rule.from_dict(raw) for raw in rules], document.get("fallback_reviewers", ()))
 
     def check_tools(self, names: Iterable[str]) -> None:
-        """Raises PolicyInvalid if a rule's tool matches none of these names."""
-        known = sorted(set(names))
+        """Raises PolicyInvalid if a pattern of a rule matches none of these names."""
         raw = [rule.raw() for rule in self.rules]
-        missing = (
-            Problem(index, "tool", _unmatched(rule.tool, known))
-            for index, rule in enumerate(self.rules)
-            if not any(matches(rule.tool, name) for name in known)
-        )
-        raise_problems(_placed(problem, raw) for problem in missing)
+        raise_problems(_placed(problem, raw) for problem in tool_problems(raw, names))
+
+    def check_classes(self, classes: Mapping[str, EffectClass]) -> None:
+        """Raises PolicyInvalid if a call of one of these tools could be approved by time alone, and isn't `read`."""
+        raw = [rule.raw() for rule in self.rules]
+        raise_problems(_placed(problem, raw) for problem in class_problems(raw, classes))
 
     @cached_property
-    def _compiled(self) -> list[tuple[str, Rule, Condition | None]]:
-        return [
-            (rule_name(rule.raw(), index), rule, compile_condition(rule.when) if rule.when else None)
-            for index, rule in enumerate(self.rules)
-        ]
+    def _compiled(self) -> list[tuple[str, Rule, AnyCondition | None]]:
+        return [(rule_name(rule.raw(), index), rule, _compiled(rule)) for index, rule in enumerate(self.rules)]
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset[str]().union(*(condition.names for _, _, condition in self._compiled if condition))
+        found = (condition.names for _, _, condition in self._compiled if isinstance(condition, Condition))
+        return frozenset[str]().union(*found)
 
-    def _facts(self, tool: str, args: Mapping[str, Any], job: Mapping[str, Any], environment: str) -> Facts:
-        variables = {"tool": tool, "args": dict(args), "job": dict(job), "environment": environment}
-        return Facts(variables, self._names)
+    def _without_answer(self, name: str, rule: Rule, variables: Mapping[str, Any], error: CannotEvaluate) -> Judgement:
+        # Its words may hold values of arguments.
+        why = "the rule hides arguments, so no more is said" if rule.hide else str(error)
+        reason = f"the condition of {name!r} can't be evaluated: {why}"
+        found = self._judgement(Verdict.review, name, rule, variables, reason)
+        # What nobody could look into is nothing for time to approve.
+        return replace(found, at_deadline=AtDeadline.reject) if rule.at_deadline is AtDeadline.approve else found
 
-    def _judgement(self, verdict: Verdict, name: str, rule: Rule, reason: str) -> Judgement:
+    def _judgement(
+        self, verdict: Verdict, name: str, rule: Rule, variables: Mapping[str, Any], reason: str
+    ) -> Judgement:
         return Judgement(
             verdict=verdict,
             rule=name,
             policy_digest=self.digest,
             reason=reason,
-            decisions=rule.decisions,
             reviewers=rule.reviewers or self.fallback_reviewers,
-            deadline_seconds=rule.deadline_seconds,
-            approval_valid_for_seconds=rule.approval_valid_for_seconds,
-            description=rule.description,
+            **settings(rule),
+            **told(rule, variables),
         )
+
+
+def _compiled(rule: Rule) -> AnyCondition | None:
+    if rule.when is None or isinstance(rule.when, Elsewhere):
+        return rule.when
+    return compile_condition(rule.when) if isinstance(rule.when, str) else Called(rule.when)
 
 
 def _document_problems(document: Mapping[str, Any], rules: list[Mapping[str, Any]]) -> Iterable[Problem]:
@@ -156,9 +174,3 @@ def _placed(problem: Problem, rules: list[dict[str, Any]] | list[Mapping[str, An
     index = problem.rule
     where = "the policy" if index is None else rule_name(rules[index], index)
     return {"where": where, "message": problem.message}
-
-
-def _unmatched(pattern: str, known: list[str]) -> str:
-    if is_exact(pattern):
-        return f"tool: no tool is called {pattern!r}{did_you_mean(pattern, known)}"
-    return f"tool: no tool matches {pattern!r}{did_you_mean(pattern.strip('*?'), known)}"

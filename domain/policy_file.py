@@ -10,7 +10,6 @@ from typing import Any
 from signoff.domain.policy import Policy
 from signoff.domain.policy_checks import (
     FORMAT_KEYS,
-    RULE_KEYS,
     Problem,
     policy_problems,
     raise_problems,
@@ -19,6 +18,7 @@ from signoff.domain.policy_checks import (
     unknown_keys,
 )
 from signoff.domain.policy_lines import Lines
+from signoff.domain.policy_values import RULE_KEYS
 from signoff.domain.rules import Rule
 
 _DURATIONS = {"deadline": "deadline_seconds", "approval_valid_for": "approval_valid_for_seconds"}

@@ -1,4 +1,4 @@
-"""The words of a policy: what a rule can answer, and what a reviewer can."""
+"""The words of a policy: what a rule can answer, what a reviewer can, and what happens when nobody does."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ class DecisionType(StrEnum):
     edit = "edit"
     reject = "reject"
     respond = "respond"
+
+
+class AtDeadline(StrEnum):
+    """What becomes of a call that nobody decided in time; `approve` is for tools of class `read` alone."""
+
+    reject = "reject"
+    escalate = "escalate"
+    fail = "fail"
+    approve = "approve"

@@ -116,7 +116,7 @@ def test_a_hostile_text_does_not_slow_a_pattern_down() -> None:
         ("(" * 1500, "can't be read"),
         ("true || " * 300 + "true", "longer than 2000"),
         ("arg.amount > 1", "the variable 'arg' is unknown; did you mean 'args'?"),
-        ("amount > 1", "the variable 'amount' is unknown; there are args, environment, job, tool"),
+        ("amount > 1", "the variable 'amount' is unknown; there are args, destination, environment, job, tool, unseen"),
         ("args.to.all(x, y == x)", "the variable 'y' is unknown"),
         ("args.to.lowerAscii() == 'x'", "the function 'lowerAscii' is unknown"),
         ("args.to.startWith('x')", "did you mean 'startsWith'?"),
