@@ -16,9 +16,10 @@ from uuid import UUID
 from signoff.domain.authority import Principal
 from signoff.domain.effects import Effect, Step
 from signoff.domain.events import NewEvent
+from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.policy import Policy
-from signoff.domain.reviews import Decision, Item, Review, ReviewStatus
+from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
 from signoff.domain.standing import StandingApproval
 
 
@@ -105,7 +106,8 @@ class Reviews(Protocol):
     async def of_job(self, job_id: UUID) -> Sequence[Review]:
         """All reviews of a job with items and decisions, oldest first."""
 
-    async def decide(self, decisions: Sequence[Decision], door: str) -> None: ...
+    async def decide(self, settled: Sequence[Settled], door: str) -> None:
+        """Stores decisions; those that end their item end it, and revisions become their items' calls."""
 
     async def expire_items(self, review_id: UUID) -> int:
         """Expires the open items whose deadline has passed, by the database's clock."""
@@ -150,6 +152,20 @@ class Principals(Protocol):
     async def get(self, name: str) -> Principal | None: ...
 
 
+class Grants(Protocol):
+    async def add(self, given: Given) -> None: ...
+
+    async def get(self, grant_id: UUID) -> Given | None: ...
+
+    async def revoke(self, grant_id: UUID, by: str) -> bool:
+        """False if it was revoked before, or never was."""
+
+    async def revoke_own(self, name: str, by: str) -> None:
+        """Revokes what the person was given of their own; delegations stay."""
+
+    async def set_limited(self, name: str, limited: bool, by: str) -> None: ...
+
+
 class Standing(Protocol):
     async def add(self, approval: StandingApproval) -> None: ...
 
@@ -172,6 +188,9 @@ class Agents(Protocol):
     async def exists(self, name: str) -> bool:
         """True if some worker ever served the agent."""
 
+    async def tools(self, name: str) -> Mapping[str, Any] | None:
+        """The agent's tools by name, each with its `schema` and `class`; None if no worker ever served it."""
+
     async def policy(self, name: str) -> Policy | None:
         """The policy that the newest worker of the agent registered; None if no worker ever served it."""
 
@@ -186,6 +205,9 @@ class Deliveries(Protocol):
 
 
 class Transaction(Protocol):
+    async def now(self) -> datetime:
+        """The store's clock, which is everybody's."""
+
     @property
     def jobs(self) -> Jobs: ...
     @property
@@ -196,6 +218,8 @@ class Transaction(Protocol):
     def effects(self) -> Effects: ...
     @property
     def principals(self) -> Principals: ...
+    @property
+    def grants(self) -> Grants: ...
     @property
     def standing(self) -> Standing: ...
     @property

@@ -17,6 +17,7 @@ from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.deliveries import DeliveryTable
 from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
+from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
@@ -57,6 +58,10 @@ class PostgresTransaction:
     @cached_property
     def principals(self) -> PrincipalTable:
         return PrincipalTable(self.conn)
+
+    @cached_property
+    def grants(self) -> GrantTable:
+        return GrantTable(self.conn)
 
     @cached_property
     def standing(self) -> StandingTable:
