@@ -135,10 +135,14 @@ class Policy:
         return frozenset[str]().union(*found)
 
     def _without_answer(self, name: str, rule: Rule, variables: Mapping[str, Any], error: CannotEvaluate) -> Judgement:
-        # Its words may hold values of arguments.
-        why = "the rule hides arguments, so no more is said" if rule.hide else str(error)
+        # What other rules for this tool hide is hidden from those who are asked in their stead, too.
+        hide = dict.fromkeys(
+            path for other in self.rules if matches(other.tool, variables["tool"]) for path in other.hide
+        )
+        # The engine's words may hold values of arguments.
+        why = "arguments of it are hidden, so no more is said" if hide else str(error)
         reason = f"the condition of {name!r} can't be evaluated: {why}"
-        found = self._judgement(Verdict.review, name, rule, variables, reason)
+        found = self._judgement(Verdict.review, name, replace(rule, hide=tuple(hide)), variables, reason)
         # What nobody could look into is nothing for time to approve.
         return replace(found, at_deadline=AtDeadline.reject) if rule.at_deadline is AtDeadline.approve else found
 

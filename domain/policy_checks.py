@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from signoff.domain.effects import EffectClass
 from signoff.domain.errors import PolicyInvalid
 from signoff.domain.policy_fits import fitting_problems
-from signoff.domain.policy_values import RULE_CHECKS, reviewers
+from signoff.domain.policy_values import RULE_CHECKS, reviewers, rung_problems, words
 from signoff.domain.tool_patterns import covers, is_exact, matches
 from signoff.domain.verdicts import AtDeadline, Verdict
 from signoff.domain.wording import did_you_mean
@@ -62,6 +62,8 @@ def rule_problems(raw: RawRule, index: int) -> Iterator[Problem]:
     for key, check in RULE_CHECKS.items():
         if key in raw:
             yield from (Problem(index, key, f"{key}: {message}") for message in check(raw[key]))
+    for place, message in rung_problems(raw.get("escalation")):
+        yield Problem(index, f"escalation.{place}", f"escalation: {message}")
     yield from (Problem(index, key, message) for key, message in fitting_problems(raw))
 
 
@@ -72,6 +74,7 @@ def policy_problems(rules: Sequence[RawRule], fallback_reviewers: object) -> Ite
     else:
         for message in reviewers(fallback_reviewers):
             yield Problem(None, "fallback_reviewers", f"fallback_reviewers: {message}")
+        yield from _too_few_to_fall_back_on(rules, words(fallback_reviewers))
     yield from _repeated_names(rules)
     yield from _unreachable(rules)
 
@@ -84,6 +87,16 @@ def _without_reviewers(rules: Sequence[RawRule]) -> Iterator[Problem]:
                 "Give the rule reviewers, or the policy fallback_reviewers"
             )
             yield Problem(index, "when", message)
+
+
+def _too_few_to_fall_back_on(rules: Sequence[RawRule], people: list[str]) -> Iterator[Problem]:
+    if not people or not all(word.startswith("@") for word in people):
+        return
+    for index, raw in enumerate(rules):
+        needed = raw.get("approvals", 1)
+        if "reviewers" not in raw and isinstance(needed, int) and needed > len(people):
+            message = f"approvals: {needed} are needed, and the fallback_reviewers are {len(people)} alone"
+            yield Problem(index, "approvals", message)
 
 
 def _repeated_names(rules: Sequence[RawRule]) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ def look_up(facts: Mapping[str, Any], path: str) -> Any:
     """The fact; MISSING where there is none, and MASK for what lies in something hidden."""
     found: Any = facts
     for key in path.split("."):
-        if found == MASK:
+        if isinstance(found, str) and found == MASK:
             return MASK
         if isinstance(found, Mapping) and key in found:
             found = found[key]

@@ -17,7 +17,6 @@ from signoff.domain.wording import did_you_mean, unknown_word
 
 MAX_SECONDS = 3650 * 86400.0
 MAX_APPROVALS = 100
-RUNG_KEYS = ("after_seconds", "reviewers", "replace")
 
 Check = Callable[[object], Iterator[str]]
 
@@ -134,25 +133,27 @@ def _reminders(value: object) -> Iterator[str]:
 def _escalation(value: object) -> Iterator[str]:
     if not isinstance(value, (list, tuple)) or not value:
         yield "must be a list of rungs, with one at least"
-        return
-    for number, rung in enumerate(value, start=1):
-        yield from (f"rung {number}: {message}" for message in _rung(rung))
 
 
-def _rung(value: object) -> Iterator[str]:
+def rung_problems(escalation: object) -> Iterator[tuple[str, str]]:
+    """What is wrong with the rungs one by one: the place, as `2.reviewers`, and the problem."""
+    for number, rung in enumerate(escalation if isinstance(escalation, (list, tuple)) else (), start=1):
+        for key, message in _rung(rung):
+            yield f"{number}.{key}", f"rung {number}: {message}"
+
+
+def _rung(value: object) -> Iterator[tuple[str, str]]:
     if not isinstance(value, Mapping):
-        yield "must have a time, reviewers and perhaps replace"
+        yield "", "must have a time, reviewers and perhaps replace"
         return
-    yield from (
-        f"the key {key!r} is unknown{did_you_mean(str(key), RUNG_KEYS)}" for key in value if key not in RUNG_KEYS
-    )
-    checks: Mapping[str, Check] = {"after_seconds": _seconds, "reviewers": reviewers}
-    for key, check in checks.items():
-        if key not in value:
-            yield f"{key!r} is missing"
-        else:
-            yield from (f"{key}: {message}" for message in check(value[key]))
-    yield from (f"replace: {message}" for message in _flag(value.get("replace", False)))
+    for key in value:
+        if key not in RUNG_KEYS:
+            yield str(key), f"the key {key!r} is unknown{did_you_mean(str(key), RUNG_KEYS)}"
+    for key, check in RUNG_CHECKS.items():
+        if key in value:
+            yield from ((key, f"{key}: {message}") for message in check(value[key]))
+        elif key != "replace":
+            yield key, f"{key!r} is missing"
 
 
 def _flag(value: object) -> Iterator[str]:
@@ -160,6 +161,8 @@ def _flag(value: object) -> Iterator[str]:
         yield "must be true or false"
 
 
+RUNG_CHECKS: Mapping[str, Check] = {"after_seconds": _seconds, "reviewers": reviewers, "replace": _flag}
+RUNG_KEYS: tuple[str, ...] = tuple(RUNG_CHECKS)
 RULE_CHECKS: Mapping[str, Check] = {
     "name": text,
     "tool": pattern,
