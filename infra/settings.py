@@ -48,5 +48,13 @@ class Settings(BaseSettings):
     event_retention_seconds: float = Field(default=7 * 86400.0, gt=0)
     publish_timeout_seconds: float = Field(default=2.0, gt=0)
 
+    public_url: str | None = Field(default=None, description="Where people reach the API: what notifications link to")
+    smtp_host: str | None = None
+    smtp_port: int = 587
+    smtp_username: str | None = None
+    smtp_password: SecretStr | None = None
+    smtp_starttls: bool = True
+    smtp_from: str | None = Field(default=None, description="Who notifications by mail are from")
+
     log_format: Literal["json", "console"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
