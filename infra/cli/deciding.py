@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from signoff.domain.decisions import NextStep
+from signoff.domain.dialects import DEFAULT, Dialect, dialect_named
 from signoff.domain.errors import EditIncomplete, InvalidRequest, UnknownItem
 from signoff.infra.json_text import parse_json
 
@@ -28,6 +29,7 @@ class Wish:
     file: Path | None
     then: NextStep | None
     item: str | None
+    dialect: str | None = None
 
     def check(self) -> None:
         """Raises typer.BadParameter unless exactly one decision is asked for, with what belongs to it."""
@@ -38,6 +40,19 @@ class Wish:
             raise typer.BadParameter("--then goes with --reject")
         if self.item is not None and self.file is not None:
             raise typer.BadParameter("--file names its items itself: leave out --item")
+        if self.dialect is not None and self.file is None:
+            raise typer.BadParameter("--dialect goes with --file")
+        spoken_by(self)
+
+
+def spoken_by(wish: Wish) -> Dialect:
+    """The dialect that the wire form is in. Raises typer.BadParameter for one that there is not."""
+    if wish.dialect is None:
+        return DEFAULT
+    try:
+        return dialect_named(wish.dialect)
+    except InvalidRequest as error:
+        raise typer.BadParameter(error.message) from None
 
 
 def wire_form(wish: Wish, items: Items) -> Any:

@@ -10,14 +10,15 @@ import typer
 
 from signoff.domain.authority import Principal
 from signoff.domain.deciding import Decided, decide_review
-from signoff.domain.decisions import NextStep, parse_answers
+from signoff.domain.decisions import NextStep
 from signoff.domain.reviews import ReviewStatus
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
-from signoff.infra.cli.deciding import Wish, wire_form
+from signoff.infra.cli.deciding import Wish, spoken_by, wire_form
 from signoff.infra.cli.output import JsonFlag, print_json
 from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
 from signoff.infra.cli.review_screen import print_decided, print_review, print_reviews
+from signoff.infra.decisions_in import read_answers
 from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, show_review
 from signoff.infra.services import Services
@@ -81,6 +82,9 @@ def decide(
         Path | None,
         typer.Option(metavar="FILE", help='Decisions as the HTTP API takes them, {"decisions": […]}; - reads stdin'),
     ] = None,
+    dialect: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --file: the dialect that it is in; default: langchain")
+    ] = None,
     token_file: TokenFile = None,
     json: JsonFlag = False,
 ) -> None:
@@ -88,13 +92,13 @@ def decide(
 
     It takes the token of a person who is one of the reviewers.
     """
-    wish = Wish(approve, reject, respond, edit, file, then, item)
+    wish = Wish(approve, reject, respond, edit, file, then, item, dialect)
     wish.check()
 
     async def work(services: Services, who: Principal) -> Decided:
         async with services.store.connection() as conn:
-            view = await show_review(conn, review, who)
-        answers = parse_answers(wire_form(wish, view["items"]))
+            body = wire_form(wish, (await show_review(conn, review, who))["items"])
+            answers = await read_answers(conn, review, spoken_by(wish), body, who)
         environment = services.settings.environment
         return await decide_review(
             services.store, services.hints, review, answers, who, door=DOOR, environment=environment

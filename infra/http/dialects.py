@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import Depends, Request
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow
 from starlette.exceptions import HTTPException
 
 from signoff.domain.dialects import DEFAULT, DIALECTS, MEDIA_PREFIX, Dialect, media_type
-from signoff.domain.errors import ReviewNotFound
-from signoff.domain.reviews import Review
 from signoff.infra.http.openapi import DECIDE, DECISION
-from signoff.infra.postgres.reviews import SELECT, review_of
 
 OWN_VIEW = frozenset({"application/json", "application/*", "*/*"})
 
@@ -24,14 +18,6 @@ def decisions_body() -> dict[str, Any]:
     own = {"application/json": {"schema": {"anyOf": [DECIDE, DECISION]}}}
     others = {media_type(dialect.name): {"schema": {"type": ["object", "array"]}} for dialect in DIALECTS}
     return {"requestBody": {"required": True, "content": {**own, **others}}}
-
-
-async def review_to_read_by(conn: AsyncConnection[DictRow], review_id: UUID) -> Review:
-    """The review that answers are read by. It is not locked: what is read is judged again by the locked one."""
-    rows = await (await conn.execute(SELECT + " WHERE r.id = %s ORDER BY i.ordinal", (review_id,))).fetchall()
-    if not rows:
-        raise ReviewNotFound(f"there is no review {review_id} that you may read")
-    return review_of(rows)
 
 
 async def _of_body(request: Request) -> Dialect:

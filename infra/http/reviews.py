@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse
 from signoff.domain.deciding import decide_review
 from signoff.domain.dialects import media_type
 from signoff.domain.reviews import ReviewStatus
+from signoff.infra.decisions_in import read_answers
 from signoff.infra.http.asking import DOOR, App, Caller, JsonBody, Paging
-from signoff.infra.http.dialects import AnswerDialect, BodyDialect, decisions_body, review_to_read_by
+from signoff.infra.http.dialects import AnswerDialect, BodyDialect, decisions_body
 from signoff.infra.http.openapi import LIST, READ, WRITE, problems
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, require_readable, show_review
 
@@ -40,12 +41,12 @@ async def decide(app: App, who: Caller, review_id: UUID, dialect: BodyDialect, r
     """Decide items of a review, in the dialect of the body's media type: all decisions of the request, or none."""
     async with app.store.connection() as conn:
         await require_readable(conn, review_id, who)
-        review = await review_to_read_by(conn, review_id)
+        answers = await read_answers(conn, review_id, dialect, raw, who)
     decided = await decide_review(
         app.store,
         app.hints,
         review_id,
-        dialect.read(raw, review),
+        answers,
         who,
         door=DOOR,
         environment=app.settings.environment,

@@ -7,8 +7,18 @@ from datetime import timedelta
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from signoff.domain.errors import DeliveryMismatch
+from signoff.domain.errors import DeliveryMismatch, EndpointNotFound
 
+# Under the endpoint's lock: one that is revoked meanwhile decides nothing more.
+REMEMBER = """
+INSERT INTO signoff.deliveries (endpoint, id, body_digest)
+SELECT name, %s, %s FROM signoff.endpoints WHERE name = %s AND revoked_at IS NULL FOR SHARE
+ON CONFLICT DO NOTHING
+"""
+REMEMBERED = """
+SELECT e.revoked_at IS NOT NULL AS revoked, d.body_digest
+FROM signoff.endpoints e LEFT JOIN signoff.deliveries d ON d.endpoint = e.name AND d.id = %s WHERE e.name = %s
+"""
 FORGET = """
 DELETE FROM signoff.deliveries WHERE (endpoint, id) IN (
     SELECT endpoint, id FROM signoff.deliveries WHERE received_at < clock_timestamp() - %s
@@ -21,15 +31,12 @@ class DeliveryTable:
         self._conn = conn
 
     async def remember(self, endpoint: str, delivery_id: str, body_digest: str) -> None:
-        await self._conn.execute(
-            "INSERT INTO signoff.deliveries (endpoint, id, body_digest) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-            (endpoint, delivery_id, body_digest),
-        )
-        cursor = await self._conn.execute(
-            "SELECT body_digest FROM signoff.deliveries WHERE endpoint = %s AND id = %s", (endpoint, delivery_id)
-        )
-        row = await cursor.fetchone()
-        if row is None or row["body_digest"] != body_digest:
+        """Raises DeliveryMismatch if the id came before with another body, EndpointNotFound if that is revoked."""
+        await self._conn.execute(REMEMBER, (delivery_id, body_digest, endpoint))
+        row = await (await self._conn.execute(REMEMBERED, (delivery_id, endpoint))).fetchone()
+        if row is None or row["revoked"]:
+            raise EndpointNotFound(f"there is no endpoint {endpoint!r}")
+        if row["body_digest"] != body_digest:
             raise DeliveryMismatch(f"the delivery id {delivery_id!r} came before with another body")
 
     async def forget(self, *, kept: timedelta, limit: int) -> int:

@@ -1,4 +1,4 @@
-"""Persons and services, their tokens, and webhook endpoints."""
+"""Persons and services, and their tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from signoff.domain.authority import Delegation, Grant, Principal, PrincipalKind, Right
-from signoff.domain.errors import EndpointExists, EndpointNotFound, PrincipalExists, PrincipalNotFound, TokenNotFound
+from signoff.domain.errors import PrincipalExists, PrincipalNotFound, TokenNotFound
 
 
 def principal_of(document: Mapping[str, Any]) -> Principal:
@@ -62,11 +62,11 @@ class PrincipalTable:
         return None if row["who"]["principal"] is None else principal_of(row["who"])
 
     async def by_token(self, token_hash: bytes) -> Principal | None:
-        """Who a token that is not revoked belongs to. Marks its use, at most once a minute."""
+        """Who a token that is not revoked and has not ended belongs to. Marks its use, at most once a minute."""
         cursor = await self._conn.execute(
             "SELECT t.id, t.last_used_at IS NULL OR t.last_used_at < clock_timestamp() - interval '1 minute' AS stale,"
             " signoff.principal(t.principal) AS who FROM signoff.tokens t"
-            " WHERE t.hash = %s AND t.revoked_at IS NULL",
+            " WHERE t.hash = %s AND t.revoked_at IS NULL AND (t.ends_at IS NULL OR t.ends_at > clock_timestamp())",
             (token_hash,),
         )
         row = await cursor.fetchone()
@@ -118,41 +118,8 @@ class PrincipalTable:
 
     async def tokens(self) -> Sequence[dict[str, Any]]:
         cursor = await self._conn.execute(
-            "SELECT t.id, t.principal, p.kind, p.groups, p.rights, t.created_at, t.last_used_at,"
+            "SELECT t.id, t.principal, p.kind, p.groups, p.rights, t.created_at, t.last_used_at, t.ends_at,"
             " coalesce(t.revoked_at, p.revoked_at) AS revoked_at"
             " FROM signoff.tokens t JOIN signoff.principals p ON p.name = t.principal ORDER BY t.created_at"
         )
         return await cursor.fetchall()
-
-    async def add_endpoint(self, name: str, secret: str) -> None:
-        cursor = await self._conn.execute(
-            "INSERT INTO signoff.endpoints (name, secret) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING name",
-            (name, secret),
-        )
-        if await cursor.fetchone() is None:
-            raise EndpointExists(f"there is an endpoint {name!r} already")
-
-    async def endpoint_secret(self, name: str) -> str:
-        """Raises EndpointNotFound if there is none, or it is revoked."""
-        cursor = await self._conn.execute(
-            "SELECT secret FROM signoff.endpoints WHERE name = %s AND revoked_at IS NULL", (name,)
-        )
-        row = await cursor.fetchone()
-        if row is None:
-            raise EndpointNotFound(f"there is no endpoint {name!r}")
-        return str(row["secret"])
-
-    async def endpoints(self) -> Sequence[dict[str, Any]]:
-        cursor = await self._conn.execute(
-            "SELECT name, created_at, revoked_at FROM signoff.endpoints ORDER BY created_at"
-        )
-        return await cursor.fetchall()
-
-    async def revoke_endpoint(self, name: str) -> None:
-        cursor = await self._conn.execute(
-            "UPDATE signoff.endpoints SET revoked_at = coalesce(revoked_at, clock_timestamp())"
-            " WHERE name = %s RETURNING name",
-            (name,),
-        )
-        if await cursor.fetchone() is None:
-            raise EndpointNotFound(f"there is no endpoint {name!r}")

@@ -7,6 +7,7 @@ import binascii
 import hmac
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -37,18 +38,25 @@ def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def verify(secret: str, headers: SignatureHeaders, body: bytes, *, now: datetime) -> None:
-    """Returns if one of the signatures is the endpoint's own, over exactly these bytes, within five minutes of `now`.
+def verify(live: Sequence[str], headers: SignatureHeaders, body: bytes, *, now: datetime) -> int:
+    """The place of the secret that signed exactly these bytes, within five minutes of `now`.
+
+    `live` are the endpoint's secrets: two while one takes the other's place.
 
     Raises:
         SignatureInvalid: for anything else, malformed headers included.
     """
     sent_at = _sent_at(headers, now)
-    expected = _expected(secret, headers.id, sent_at, body)
-    # Each is compared, and in constant time: how far a forgery came must not show.
-    matches = [hmac.compare_digest(expected, candidate) for candidate in _candidates(headers.signature)]
-    if not any(matches):
+    candidates = _candidates(headers.signature)
+    expected = [_expected(secret, headers.id, sent_at, body) for secret in live]
+    if not any(expected):
+        raise SignatureInvalid("no secret of the endpoint can be used: make a new one")
+    # Each is compared with each, and in constant time: how far a forgery came must not show.
+    matches = [[hmac.compare_digest(one, candidate) for candidate in candidates] for one in expected]
+    found = [place for place, row in enumerate(matches) if any(row)]
+    if not found:
         raise SignatureInvalid("no signature of this request is the endpoint's")
+    return found[0]
 
 
 def _sent_at(headers: SignatureHeaders, now: datetime) -> datetime:
@@ -63,12 +71,13 @@ def _sent_at(headers: SignatureHeaders, now: datetime) -> datetime:
 
 
 def _expected(secret: str, delivery_id: str, sent_at: datetime, body: bytes) -> bytes:
+    """Empty, which is no candidate, for a secret that can't sign: another one still may."""
     try:
         signed = Webhook(secret).sign(msg_id=delivery_id, timestamp=sent_at, data=body.decode("utf-8"))
     except UnicodeDecodeError:
         raise SignatureInvalid("the body is not UTF-8: it can't have been signed") from None
     except (binascii.Error, ValueError, EmptyWebhookSecretError):
-        raise SignatureInvalid("the endpoint's secret can't be used: make a new one") from None
+        return b""
     return base64.b64decode(signed.partition(",")[2])
 
 

@@ -1,4 +1,4 @@
-"""`signoff tokens` and `signoff endpoints`: the database's address is all that they need."""
+"""`signoff tokens`: the database's address is all that it needs."""
 
 from __future__ import annotations
 
@@ -115,22 +115,3 @@ def test_revoking_what_is_not_there(cli: Cli) -> None:
 def test_no_broker_is_needed(cli: Cli) -> None:
     result = cli.run(None, "tokens", "list", REDIS_URL="nonsense")
     assert result.exit_code == 0
-
-
-def test_endpoints(cli: Cli) -> None:
-    result = cli.run(None, "endpoints", "create", "crm")
-    assert result.stdout.startswith("whsec_")
-    assert len(result.stdout.split()) == 1
-    assert "/v1/webhooks/crm/decisions" in result.stderr
-    assert "[endpoint_exists]" in cli.refused(None, "endpoints", "create", "crm")
-    (endpoint,) = cli.json(None, "endpoints", "list")["endpoints"]
-    assert (endpoint["name"], endpoint["revoked_at"]) == ("crm", None)
-    assert result.stdout.strip() not in cli.ok(None, "endpoints", "list")
-    cli.ok(None, "endpoints", "revoke", "crm")
-    assert cli.json(None, "endpoints", "list")["endpoints"][0]["revoked_at"] is not None
-    assert "[endpoint_not_found]" in cli.refused(None, "endpoints", "revoke", "crx")
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "x" * 101])
-def test_an_endpoints_name_is_part_of_an_address(cli: Cli, name: str) -> None:
-    cli.usage_error(None, "endpoints", "create", name)

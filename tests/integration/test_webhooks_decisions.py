@@ -12,6 +12,8 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
+from signoff.domain.endpoints import EVERYBODY, Endpoint
+from signoff.infra.postgres.endpoints import EndpointTable
 from signoff.infra.webhooks.signatures import new_secret
 from tests.support.api import Api, dump, open_api
 from tests.support.parked import Parked, parked
@@ -49,7 +51,7 @@ async def door(database_url: str) -> AsyncIterator[Door]:
     async with open_api(database_url) as api:
         secret = new_secret()
         async with api.store.begin() as tx:
-            await tx.principals.add_endpoint("bot", secret)
+            await EndpointTable(tx.conn).add(Endpoint("bot", frozenset({EVERYBODY})), secret)
         yield Door(api, secret)
 
 
@@ -136,7 +138,7 @@ async def test_an_endpoint_that_is_not_there_or_revoked(door: Door) -> None:
     job = await parked(door.api.store)
     assert code(await door.send(envelope(job, APPROVE), name="other")) == (404, "endpoint_not_found")
     async with door.api.store.begin() as tx:
-        await tx.principals.revoke_endpoint("bot")
+        await EndpointTable(tx.conn).revoke("bot")
     assert code(await door.send(envelope(job, APPROVE))) == (404, "endpoint_not_found")
 
 

@@ -15,9 +15,11 @@ from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
 
+from signoff.domain.endpoints import EVERYBODY, Endpoint
 from signoff.domain.errors import BrokerUnavailable
 from signoff.domain.events import EventType, NewEvent
 from signoff.infra.hints import NoHints
+from signoff.infra.postgres.endpoints import EndpointTable
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.redis.event_stream import STREAM
 from signoff.infra.redis.inbound_stream import ABANDONED_MS, GROUP
@@ -125,7 +127,7 @@ async def open_world(database_url: str, redis_url: str, **settings: Any) -> Asyn
         await people(store)
         secret = new_secret()
         async with store.begin() as tx:
-            await tx.principals.add_endpoint(ENDPOINT, secret)
+            await EndpointTable(tx.conn).add(Endpoint(ENDPOINT, frozenset({EVERYBODY})), secret)
         redis = Redis.from_url(redis_url)
         world = World(Services(Settings(**settings), pool, store, NoHints()), redis, redis_url, secret)
         try:

@@ -22,6 +22,7 @@ NOTHING: dict[str, Any] = {
     "file": None,
     "then": None,
     "item": None,
+    "dialect": None,
 }
 
 
@@ -109,6 +110,8 @@ def test_a_file_is_the_body_as_it_is(tmp_path: Path) -> None:
         {"approve": True, "then": NextStep.stop},
         {"file": Path("-"), "item": ONE},
         {"file": Path("-"), "approve": True},
+        {"approve": True, "dialect": "langchain"},
+        {"file": Path("-"), "dialect": "cobol"},
     ],
 )
 def test_one_decision_at_a_time_with_what_belongs_to_it(options: dict[str, Any]) -> None:
@@ -117,7 +120,13 @@ def test_one_decision_at_a_time_with_what_belongs_to_it(options: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "options", [{"approve": True}, {"reject": "", "then": NextStep.stop}, {"edit": "{}", "item": ONE}]
+    "options",
+    [
+        {"approve": True},
+        {"reject": "", "then": NextStep.stop},
+        {"edit": "{}", "item": ONE},
+        {"file": Path("-"), "dialect": "ag-ui"},
+    ],
 )
 def test_what_fits_is_let_through(options: dict[str, Any]) -> None:
     wish(**options).check()

@@ -25,7 +25,7 @@ def signed(body: bytes = BODY, *, secret: str = SECRET, at: datetime = NOW, id_:
 
 def refused(headers: SignatureHeaders, body: bytes = BODY, secret: str = SECRET) -> str:
     with pytest.raises(SignatureInvalid) as error:
-        verify(secret, headers, body, now=NOW)
+        verify([secret], headers, body, now=NOW)
     return error.value.message
 
 
@@ -33,12 +33,12 @@ def test_the_specs_own_example_is_accepted() -> None:
     headers = SignatureHeaders(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
     )
-    verify(SECRET, headers, b'{"test": 2432232314}', now=datetime.fromtimestamp(1614265330, UTC))
+    verify([SECRET], headers, b'{"test": 2432232314}', now=datetime.fromtimestamp(1614265330, UTC))
 
 
 def test_a_new_secret_signs_what_it_verifies() -> None:
     secret = new_secret()
-    verify(secret, signed(secret=secret), BODY, now=NOW)
+    verify([secret], signed(secret=secret), BODY, now=NOW)
     assert secret != new_secret()
 
 
@@ -47,10 +47,10 @@ def test_five_minutes_both_ways(seconds: int, accepted: bool) -> None:
     headers = signed(at=NOW)
     with freeze_time(NOW + timedelta(seconds=seconds)):
         if accepted:
-            verify(SECRET, headers, BODY, now=datetime.now(UTC))
+            verify([SECRET], headers, BODY, now=datetime.now(UTC))
         else:
             with pytest.raises(SignatureInvalid, match="five minutes"):
-                verify(SECRET, headers, BODY, now=datetime.now(UTC))
+                verify([SECRET], headers, BODY, now=datetime.now(UTC))
 
 
 def test_one_byte_more_breaks_the_signature() -> None:
@@ -67,7 +67,16 @@ def test_another_id_time_or_secret_breaks_the_signature() -> None:
 def test_one_good_signature_among_others_is_enough() -> None:
     headers = signed()
     other = signed(secret=new_secret()).signature
-    verify(SECRET, replace(headers, signature=f"v2,abc {other} v1a,x {headers.signature}"), BODY, now=NOW)
+    verify([SECRET], replace(headers, signature=f"v2,abc {other} v1a,x {headers.signature}"), BODY, now=NOW)
+
+
+def test_any_live_secret_may_sign_and_the_answer_says_which() -> None:
+    other = new_secret()
+    for live, place in (([other, SECRET], 1), ([SECRET, other], 0), (["whsec_", SECRET], 1)):
+        assert verify(live, signed(), BODY, now=NOW) == place
+    for dead in ([other], [other, new_secret()], []):
+        with pytest.raises(SignatureInvalid):
+            verify(dead, signed(), BODY, now=NOW)
 
 
 @pytest.mark.parametrize("id_", ["", " ", "a.b", "a b", "ü", "x" * 257, "a\nb"])
