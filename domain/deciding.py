@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal
 from signoff.domain.decisions import Answer
-from signoff.domain.errors import AgentNotFound, ReviewNotFound
+from signoff.domain.errors import ReviewNotFound
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import JobStatus
-from signoff.domain.policy import DecisionType, Judgement
+from signoff.domain.judging import judge_answers
+from signoff.domain.policy import DecisionType
 from signoff.domain.ports import Hints, LockedReview, Store, Transaction
-from signoff.domain.reviews import Decision, Item, Judge, Review, ReviewStatus, completes, judge_answers
+from signoff.domain.registered import Registered
+from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled, completes, with_settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ async def decide_review(
 ) -> Decided:
     """Stores decisions, all of the request or none; when the review is complete, its job goes on.
 
-    Raises: ReviewNotFound, and every error of `signoff.domain.reviews.judge_answers`. None changes anything.
+    Raises: ReviewNotFound, and every error of `signoff.domain.judging.judge_answers`. None changes anything.
     """
     async with store.begin() as tx:
         if delivery is not None:
@@ -58,14 +60,19 @@ async def decide_review(
         locked = await tx.reviews.lock(review_id)
         if locked is None:
             raise ReviewNotFound(f"there is no review {review_id}")
-        judge = await _judge(tx, locked, answers, environment)
         judged = judge_answers(
-            locked.review, answers, who, now=locked.now, judge=judge, lineage_root=locked.lineage_root, new_id=uuid4
+            locked.review,
+            answers,
+            who,
+            now=locked.now,
+            registered=await _registered(tx, locked, answers, who, environment),
+            lineage_root=locked.lineage_root,
+            new_id=uuid4,
         )
         status = await _store(tx, locked, judged.new, who.name, door)
     if judged.new and status is not ReviewStatus.pending:
         hints.offer(locked.job.agent, locked.job.id)
-    decisions = (*judged.known, *judged.new)
+    decisions = (*judged.known, *(settled.decision for settled in judged.new))
     return Decided(review_id, locked.job.id, status, decisions, repeated=not judged.new)
 
 
@@ -86,29 +93,24 @@ async def expire_review(store: Store, hints: Hints, review_id: UUID) -> bool:
     return True
 
 
-async def _judge(tx: Transaction, locked: LockedReview, answers: Sequence[Answer], environment: str) -> Judge:
-    if not any(answer.type is DecisionType.edit for answer in answers):
-        return _never
-    policy = await tx.agents.policy(locked.job.agent)
-    if policy is None:
-        raise AgentNotFound(f"no worker serves the agent {locked.job.agent!r}: an edit can't be judged")
-    facts = locked.job.facts()
-
-    def judge(tool: str, args: Mapping[str, Any]) -> Judgement:
-        return policy.judge(tool, args, job=facts, environment=environment)
-
-    return judge
+async def _registered(
+    tx: Transaction, locked: LockedReview, answers: Sequence[Answer], who: Principal, environment: str
+) -> Registered:
+    """What the answers are judged by; policy and tools are read only where something depends on them."""
+    agent, facts = locked.job.agent, locked.job.facts()
+    edits = any(answer.type is DecisionType.edit for answer in answers)
+    if not (edits or who.limited or who.delegations):
+        return Registered(agent, facts, environment)
+    policy = await tx.agents.policy(agent)
+    return Registered(agent, facts, environment, policy, await tx.agents.tools(agent) or {})
 
 
-def _never(tool: str, args: Mapping[str, Any]) -> Judgement:
-    raise AssertionError("only an edit is judged")
-
-
-async def _store(tx: Transaction, locked: LockedReview, new: Sequence[Decision], actor: str, door: str) -> ReviewStatus:
+async def _store(tx: Transaction, locked: LockedReview, new: Sequence[Settled], actor: str, door: str) -> ReviewStatus:
     if not new:
         return locked.review.status
     await tx.reviews.decide(new, door)
     if not completes(locked.review, new):
+        await tx.events.append(*(_partial_event(locked.review, settled) for settled in new))
         return ReviewStatus.pending
     expired = any(item.status == "expired" for item in locked.review.items)
     status = ReviewStatus.expired if expired else ReviewStatus.decided
@@ -117,12 +119,13 @@ async def _store(tx: Transaction, locked: LockedReview, new: Sequence[Decision],
 
 
 async def _complete(
-    tx: Transaction, locked: LockedReview, new: Sequence[Decision], status: ReviewStatus, actor: str
+    tx: Transaction, locked: LockedReview, new: Sequence[Settled], status: ReviewStatus, actor: str
 ) -> None:
-    review = with_decisions(locked.review, new)
+    review = with_settled(locked.review, new)
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
     await tx.effects.plan(locked.job, allowed, [item.decision for item in allowed if item.decision is not None])
+    await _withdraw(tx, [item for item in review.items if item not in allowed], actor)
     event = _event(review, status, actor)
     if locked.job.status is JobStatus.awaiting_review:
         await tx.jobs.move(review.job_id, JobStatus.queued, event=event)
@@ -145,10 +148,32 @@ def _event(review: Review, status: ReviewStatus, actor: str) -> NewEvent:
     return NewEvent(kind, f"reviews/{review.id}", actor, data, review.job_id)
 
 
-def with_decisions(review: Review, new: Sequence[Decision]) -> Review:
-    by_item = {decision.item_id: decision for decision in new}
-    items = tuple(replace(item, decision=by_item.get(item.id, item.decision)) for item in review.items)
-    return replace(review, items=items)
+async def _withdraw(tx: Transaction, items: Sequence[Item], actor: str) -> None:
+    """What was allowed once, and went back to review, does not run any more."""
+    for item in items:
+        message = item.decision.message if item.decision else None
+        why = f"{item.decision.type} by {item.decision.reviewer}" if item.decision else f"the review {item.status}"
+        reason = f"{why}: {message}" if message else why
+        await tx.effects.revoke_unsent([item.operation_id], actor, reason)
+
+
+def _partial_event(review: Review, settled: Settled) -> NewEvent:
+    """A decision that did not end its review: of one item, one approval of several, or an edit for others to allow."""
+    item, decision, revision = settled.item, settled.decision, settled.revision
+    needed = item.terms.approvals if revision is None else revision.terms.approvals
+    data = {
+        "review_id": str(review.id),
+        "job_id": str(review.job_id),
+        "thread_id": review.thread_id,
+        **decision.brief(),
+        "tool_call_id": item.tool_call_id,
+        "tool": decision.tool,
+        "revision": item.revision if revision is None else revision.revision,
+        "approvals": {"needed": needed, "given": len(item.voices) + 1 if revision is None else int(decision.counts)},
+    }
+    kind = EventType.item_decided if settled.ends else EventType.review_approved
+    kind = kind if revision is None else EventType.review_amended
+    return NewEvent(kind, f"reviews/{review.id}", decision.reviewer, data, review.job_id)
 
 
 def _item_outcome(item: Item) -> dict[str, Any]:

@@ -5,7 +5,8 @@
                    {"type": "reject", "message": …, "then": "stop" | "ask" | "revise"},
                    {"type": "respond", "message": …}]}
 
-By position, or each with `item_id` or `tool_call_id`.
+By position, or each with `item_id` or `tool_call_id`. A `revision` or `digest` says which call the reviewer saw: needed
+where the call has been amended since the agent asked.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class NextStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One decision as a reviewer sent it; `item_id` and `tool_call_id` are None when it goes by position."""
+    """One decision as a reviewer sent it; `item_id` and `tool_call_id` are None when it goes by position.
+
+    `revision` and `digest` are those of the call that the reviewer saw, if given.
+    """
 
     type: DecisionType
     item_id: UUID | None = None
@@ -42,6 +46,8 @@ class Answer:
     edited_args: Mapping[str, Any] | None = None
     message: str | None = None
     then: NextStep | None = None
+    revision: int | None = None
+    digest: str | None = None
 
     @property
     def by_position(self) -> bool:
@@ -54,7 +60,7 @@ KEYS: Mapping[DecisionType, frozenset[str]] = {
     DecisionType.reject: frozenset({"message", "then"}),
     DecisionType.respond: frozenset({"message"}),
 }
-ADDRESS_KEYS = frozenset({"type", "item_id", "tool_call_id"})
+ADDRESS_KEYS = frozenset({"type", "item_id", "tool_call_id", "revision", "digest"})
 
 
 def parse_answers(body: Any) -> list[Answer]:
@@ -93,6 +99,8 @@ def _answer(place: int, raw: Any) -> Answer:
         edited_args=args,
         message=_message(where, kind, raw),
         then=_next_step(where, raw.get("then")),
+        revision=_revision(where, raw.get("revision")),
+        digest=_optional_text(where, raw, "digest"),
     )
 
 
@@ -143,6 +151,12 @@ def _next_step(where: str, value: Any) -> NextStep | None:
         return NextStep(value)
     except ValueError:
         raise InvalidRequest(f"{where}: 'then' is {value!r}; it must be one of {', '.join(NextStep)}") from None
+
+
+def _revision(where: str, value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31):
+        return value
+    raise InvalidRequest(f"{where}: 'revision' must be the number of the revision that was seen, from 1 up")
 
 
 def _uuid(where: str, value: Any) -> UUID | None:

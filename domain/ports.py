@@ -147,6 +147,9 @@ class Effects(Protocol):
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
         """Cancels what is planned or waits for a retry without doubt; what is in doubt stays so."""
 
+    async def revoke_unsent(self, operation_ids: Sequence[str], actor: str, reason: str) -> None:
+        """Revokes what is planned or waits for a retry without doubt; what is in doubt stays so."""
+
 
 class Principals(Protocol):
     async def get(self, name: str) -> Principal | None: ...

@@ -1,35 +1,18 @@
-"""Reviews: a request for a person's decision on the calls of one pause, item by item.
-
-`judge_answers` is the whole of promise 3: what it returns may be stored, what it raises changes nothing.
-"""
+"""Reviews: a request for a person's decision on the calls of one pause, item by item."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from signoff.domain.authority import Principal, require_reviewer
-from signoff.domain.canonical import call_digest, operation_id
-from signoff.domain.decisions import Answer, NextStep
-from signoff.domain.errors import (
-    AlreadyDecided,
-    AmbiguousItem,
-    DecisionNotAllowed,
-    DuplicateDecision,
-    EditChangesTool,
-    EditDenied,
-    ReviewCancelled,
-    ReviewExpired,
-    ReviewSuperseded,
-    UnknownItem,
-    WrongDecisionCount,
-)
-from signoff.domain.policy import DecisionType, Judgement, Verdict
-from signoff.domain.schemas import check_edit
+from signoff.domain.authority import Authority
+from signoff.domain.decisions import NextStep
+from signoff.domain.policy import DecisionType
+from signoff.domain.review_terms import ReviewTerms
 
 
 class ReviewStatus(StrEnum):
@@ -60,7 +43,11 @@ ITEM_TRANSITIONS: Mapping[ItemStatus, frozenset[ItemStatus]] = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One reviewer's decision on one item, with the call as finally allowed."""
+    """One reviewer's decision on one item, with the call as it would be allowed by it.
+
+    `revision` is the one that was decided on. An edit that does not count was made by somebody who may not allow the
+    amended call.
+    """
 
     id: UUID
     item_id: UUID
@@ -72,25 +59,34 @@ class Decision:
     message: str | None
     next_step: NextStep | None
     decided_at: datetime | None = None
+    tool: str = ""
+    edits: int = 0
+    revision: int = 1
+    on_behalf_of: str | None = None
+    counts: bool = True
 
     @property
     def allows(self) -> bool:
         return self.type in (DecisionType.approve, DecisionType.edit)
 
-    def same_as(self, other: Decision) -> bool:
-        """True if the same reviewer says the same again."""
-        mine = (self.type, self.reviewer, self.digest, self.message, self.next_step)
-        return mine == (other.type, other.reviewer, other.digest, other.message, other.next_step)
+    @property
+    def authority(self) -> Authority:
+        return Authority(self.reviewer, self.on_behalf_of)
 
     def brief(self) -> dict[str, Any]:
-        """The winner, as a conflict names it."""
+        """The decision as a conflict names it."""
         when = self.decided_at.isoformat() if self.decided_at else None
-        return {"item_id": str(self.item_id), "type": str(self.type), "reviewer": self.reviewer, "decided_at": when}
+        told = {"item_id": str(self.item_id), "type": str(self.type), "reviewer": self.reviewer, "decided_at": when}
+        return told if self.on_behalf_of is None else {**told, "on_behalf_of": self.on_behalf_of}
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One tool call inside a review. Either `args`, or `unreadable_args` as the model wrote them."""
+    """One tool call inside a review, in its current revision. Either `args`, or `unreadable_args` as they were written.
+
+    `asked_operation_id` is the call's as the agent asked; `operation_id` moves with each amendment. `decision` ended
+    the item; `earlier` are others' decisions on it, of any revision.
+    """
 
     id: UUID
     ordinal: int
@@ -113,6 +109,74 @@ class Item:
     deadline_at: datetime | None
     approval_valid_for_seconds: float | None
     decision: Decision | None = None
+    earlier: tuple[Decision, ...] = ()
+    terms: ReviewTerms = field(default_factory=ReviewTerms)
+    shown: Mapping[str, Any] | None = None
+    revision: int = 1
+    asked_operation_id: str = ""
+    proposed: Proposal | None = None
+    escalated_to: tuple[str, ...] = ()
+    replaced: bool = False
+    assigned_to: tuple[str, ...] = ()
+    rung: int = 0
+    next_rung_at: datetime | None = None
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return self.earlier if self.decision is None else (*self.earlier, self.decision)
+
+    @property
+    def may_decide(self) -> tuple[str, ...]:
+        """The reviewers as the ladder has left them: groups, and people written `@name`."""
+        own = () if self.replaced else self.reviewers
+        return tuple(dict.fromkeys((*own, *self.escalated_to)))
+
+    @property
+    def voices(self) -> tuple[Decision, ...]:
+        """The decisions that allow the call as it stands now."""
+        return tuple(one for one in self.decisions if one.allows and one.counts and self._is_current(one))
+
+    def _is_current(self, decision: Decision) -> bool:
+        return (decision.operation_id, decision.digest) == (self.operation_id, self.digest)
+
+    @property
+    def spoken(self) -> frozenset[str]:
+        """Everybody who has a part in allowing the call as it stands now."""
+        return frozenset().union(*(one.authority.people for one in self.voices))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What the agent asked for, where the item has been amended since, and who amended it last."""
+
+    tool: str
+    args: Mapping[str, Any] | None
+    digest: str
+    amended_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A call as an edit makes it, where somebody else has to allow it."""
+
+    item_id: UUID
+    revision: int
+    proposed_by: str
+    operation_id: str
+    edits: int
+    tool: str
+    args: Mapping[str, Any]
+    digest: str
+    description: str
+    rule: str
+    reason: str
+    policy_digest: str
+    allowed_decisions: tuple[DecisionType, ...]
+    reviewers: tuple[str, ...]
+    args_schema: Mapping[str, Any] | None
+    terms: ReviewTerms
+    shown: Mapping[str, Any] | None
+    approval_valid_for_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,150 +189,36 @@ class Review:
     interrupt_id: str
     status: ReviewStatus
     items: tuple[Item, ...]
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
 
-
-Judge = Callable[[str, Mapping[str, Any]], Judgement]
-"""How the policy judges a call of this review's job now: (tool, args) -> Judgement."""
+    @property
+    def reviewers(self) -> frozenset[str]:
+        """All who may decide some of it: groups, and people written `@name`."""
+        return frozenset(name for item in self.items for name in item.may_decide)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a request comes to: decisions to store, and those that were stored before and are the same."""
+class Settled:
+    """A new decision on an item: whether it ends it, and the revision that it makes, if it goes on to somebody else."""
 
-    new: tuple[Decision, ...]
-    known: tuple[Decision, ...]
-
-
-CLOSED = {
-    ReviewStatus.expired: ReviewExpired,
-    ReviewStatus.cancelled: ReviewCancelled,
-    ReviewStatus.superseded: ReviewSuperseded,
-}
+    item: Item
+    decision: Decision
+    ends: bool
+    revision: Revision | None = None
 
 
-def judge_answers(
-    review: Review,
-    answers: Sequence[Answer],
-    who: Principal,
-    *,
-    now: datetime,
-    judge: Judge,
-    lineage_root: str,
-    new_id: Callable[[], UUID],
-) -> Judged:
-    """Decides whether these answers may be stored, all or none.
-
-    Raises: the named error of the first answer that may not; see `signoff.domain.errors`. Who may decide none of the
-    items learns nothing else about them.
-    """
-    require_reviewer(who, {group for item in review.items for group in item.reviewers})
-    new: list[Decision] = []
-    known: list[Decision] = []
-    for item, answer in _match(review, answers):
-        decision = _decision(item, answer, who, judge, lineage_root, new_id(), now)
-        if item.decision is not None:
-            known.append(_same_or_conflict(item.decision, decision))
-        else:
-            _require_open(review, item, now)
-            new.append(decision)
-    return Judged(tuple(new), tuple(known))
-
-
-def completes(review: Review, new: Sequence[Decision]) -> bool:
+def completes(review: Review, new: Sequence[Settled]) -> bool:
     """True if no item stays open once `new` is stored."""
-    decided = {decision.item_id for decision in new}
-    return all(item.status is not ItemStatus.open or item.id in decided for item in review.items)
+    ended = {settled.item.id for settled in new if settled.ends}
+    return all(item.status is not ItemStatus.open or item.id in ended for item in review.items)
 
 
-def _match(review: Review, answers: Sequence[Answer]) -> list[tuple[Item, Answer]]:
-    if answers[0].by_position:
-        if len(answers) != len(review.items):
-            raise WrongDecisionCount(
-                f"the review has {len(review.items)} items and {len(answers)} decisions came;"
-                " send one for each in order, or name items by item_id",
-                items=len(review.items),
-                decisions=len(answers),
-            )
-        return list(zip(review.items, answers, strict=True))
-    pairs = [(_find(review, answer), answer) for answer in answers]
-    if len({item.id for item, _ in pairs}) != len(pairs):
-        raise DuplicateDecision("one item is decided twice in this request")
-    return pairs
-
-
-def _find(review: Review, answer: Answer) -> Item:
-    found = [item for item in review.items if _is_meant(item, answer)]
-    if not found:
-        named = answer.item_id or answer.tool_call_id
-        known = [{"item_id": str(item.id), "tool_call_id": item.tool_call_id} for item in review.items]
-        raise UnknownItem(f"the review has no item {named}", items=known)
-    if len(found) > 1:
-        raise AmbiguousItem(f"{len(found)} items have the tool call id {answer.tool_call_id!r}: use item_id")
-    return found[0]
-
-
-def _is_meant(item: Item, answer: Answer) -> bool:
-    by_id = answer.item_id is None or item.id == answer.item_id
-    by_call = answer.tool_call_id is None or item.tool_call_id == answer.tool_call_id
-    return by_id and by_call
-
-
-def _same_or_conflict(stored: Decision, sent: Decision) -> Decision:
-    if not stored.same_as(sent):
-        raise AlreadyDecided(f"{stored.reviewer} has decided this item already: {stored.type}", winner=stored.brief())
-    return stored
-
-
-def _require_open(review: Review, item: Item, now: datetime) -> None:
-    if item.status is ItemStatus.expired or (item.deadline_at is not None and now >= item.deadline_at):
-        raise ReviewExpired(f"the deadline of {item.tool} has passed", deadline_at=str(item.deadline_at))
-    if closed := CLOSED.get(review.status):
-        raise closed(f"the review is {review.status}; nothing can be decided any more", status=str(review.status))
-
-
-def _decision(
-    item: Item, answer: Answer, who: Principal, judge: Judge, lineage_root: str, new_id: UUID, now: datetime
-) -> Decision:
-    require_reviewer(who, item.reviewers)
-    if answer.type not in item.allowed_decisions:
-        words = ", ".join(item.allowed_decisions)
-        raise DecisionNotAllowed(
-            f"'{answer.type}' is not open for {item.tool}; allowed: {words}", allowed=list(item.allowed_decisions)
-        )
-    edited = answer.type is DecisionType.edit
-    args = _edited_args(item, answer, who, judge) if edited else item.args
-    edits = item.edits + 1 if edited else item.edits
-    return Decision(
-        id=new_id,
-        item_id=item.id,
-        type=answer.type,
-        reviewer=who.name,
-        operation_id=operation_id(lineage_root, item.message_id, item.call_ordinal, edits),
-        digest=call_digest(item.tool, dict(args)) if edited and args is not None else item.digest,
-        args=args,
-        message=answer.message,
-        next_step=_next_step(answer),
-        decided_at=now,
+def with_settled(review: Review, new: Sequence[Settled]) -> Review:
+    """The review with its ended items as they are once `new` is stored."""
+    ended = {settled.item.id: settled.decision for settled in new if settled.ends}
+    items = tuple(
+        replace(item, decision=ended[item.id], status=ItemStatus.decided) if item.id in ended else item
+        for item in review.items
     )
-
-
-def _edited_args(item: Item, answer: Answer, who: Principal, judge: Judge) -> Mapping[str, Any]:
-    assert answer.edited_args is not None
-    if answer.edited_name != item.tool:
-        raise EditChangesTool(f"the edit names {answer.edited_name!r}; this item is a call of {item.tool!r}")
-    if item.decision is not None:
-        # It was judged when it was stored; the same again gets the stored answer, whatever the policy says by now.
-        return answer.edited_args
-    check_edit(item.tool, answer.edited_args, item.args_schema)
-    judgement = judge(item.tool, answer.edited_args)
-    if judgement.verdict is Verdict.deny:
-        raise EditDenied(f"the policy denies the edited call: {judgement.reason}", rule=judgement.rule)
-    if judgement.verdict is Verdict.review:
-        require_reviewer(who, judgement.reviewers)
-    return answer.edited_args
-
-
-def _next_step(answer: Answer) -> NextStep | None:
-    if answer.type is not DecisionType.reject:
-        return None
-    return answer.then or (NextStep.revise if answer.message else NextStep.stop)
+    return replace(review, items=items)

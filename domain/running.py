@@ -14,8 +14,10 @@ from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import NewReview, Transaction
+from signoff.domain.review_terms import ReviewTerms
 from signoff.domain.review_view import review_view
 from signoff.domain.reviews import Item, ItemStatus, Review, ReviewStatus
+from signoff.domain.verdicts import AtDeadline
 
 ACTOR = "signoff"
 
@@ -82,7 +84,7 @@ async def cancel(tx: Transaction, job: Job) -> UUID | None:
 async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id: str) -> NewEvent | None:
     """The event of a new review; None if the pause has its review already."""
     items = [_item(ordinal, raw) for ordinal, raw in enumerate(pause.items)]
-    deadlines = [raw["deadline_seconds"] for raw in pause.items]
+    deadlines = [_deadline(item, raw) for item, raw in zip(items, pause.items, strict=True)]
     new = NewReview(uuid4(), pause.interrupt_id, checkpoint_id, pause.policy_digest, items, deadlines)
     deadline_at = await tx.reviews.create(job, new)
     if not (deadline_at is None or isinstance(deadline_at, datetime)):
@@ -114,7 +116,16 @@ def _item(ordinal: int, raw: Mapping[str, Any]) -> Item:
         args_schema=raw["args_schema"],
         deadline_at=None,
         approval_valid_for_seconds=raw["approval_valid_for_seconds"],
+        terms=ReviewTerms.from_dict(raw.get("terms")).with_last_rung(raw["deadline_seconds"]),
+        shown=raw.get("shown"),
+        asked_operation_id=raw["operation_id"],
     )
+
+
+def _deadline(item: Item, raw: Mapping[str, Any]) -> float | None:
+    """None also where the last deadline is a rung of the ladder: then others are asked, and nothing expires."""
+    seconds: float | None = raw["deadline_seconds"]
+    return None if item.terms.at_deadline is AtDeadline.escalate else seconds
 
 
 async def _is_held(tx: Transaction, pause: HoldPause) -> bool:

@@ -111,6 +111,21 @@ SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved
 """
 
 
+# The same, for calls that were refused after they had been allowed.
+REVOKE_UNSENT = """
+WITH moved AS (
+    UPDATE signoff.effects e SET retry_at = NULL,
+        status = CASE WHEN e.doubt_since IS NULL THEN 'revoked' ELSE 'in_doubt' END,
+        error_code = 'revoked', error_message = %(reason)s,
+        ended_at = CASE WHEN e.doubt_since IS NULL THEN clock_timestamp() END
+    FROM (SELECT operation_id, status FROM signoff.effects WHERE operation_id = ANY(%(operations)s)
+        AND status IN ('planned', 'retry_wait') ORDER BY operation_id FOR UPDATE) AS was
+    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status AS was, e.status)
+INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
+SELECT operation_id, was, status, %(actor)s, %(reason)s FROM moved
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
     """The decision that an effect stands on, and who made it, as they are now."""
@@ -267,6 +282,10 @@ class EffectTable:
 
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
         await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
+
+    async def revoke_unsent(self, operation_ids: Sequence[str], actor: str, reason: str) -> None:
+        parameters = {"operations": list(operation_ids), "actor": actor, "reason": reason}
+        await self._conn.execute(REVOKE_UNSENT, parameters)
 
     async def lapsed(self, limit: int) -> Sequence[Effect]:
         """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -13,10 +13,12 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Json
 
 from signoff.domain.decisions import NextStep
+from signoff.domain.errors import Conflict
 from signoff.domain.jobs import Job
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import LockedReview, NewReview
-from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewStatus
+from signoff.domain.review_terms import ReviewTerms
+from signoff.domain.reviews import Decision, Item, ItemStatus, Proposal, Review, ReviewStatus, Revision, Settled
 from signoff.infra.postgres.jobs import JOB_COLUMNS, job_of
 
 # The items come as one JSON document, whose numbers keep their digits.
@@ -30,30 +32,33 @@ WITH review AS (
 items AS (
     INSERT INTO signoff.items (id, review_id, ordinal, status, operation_id, message_id, call_ordinal, edits,
         tool_call_id, tool, args, unreadable_args, digest, description, rule, reason, allowed_decisions, reviewers,
-        args_schema, deadline_at, approval_valid_for_seconds)
+        args_schema, deadline_at, approval_valid_for_seconds, terms, shown, next_rung_at)
     SELECT x.id, review.id, x.ordinal, 'open', x.operation_id, x.message_id, x.call_ordinal, x.edits,
         x.tool_call_id, x.tool, x.args, x.unreadable_args, x.digest, x.description, x.rule, x.reason,
         x.allowed_decisions, x.reviewers, x.args_schema, review.created_at + make_interval(secs => x.deadline),
-        x.approval_valid_for_seconds
+        x.approval_valid_for_seconds, x.terms, x.shown, review.created_at + make_interval(secs => x.next_rung)
     FROM review, json_to_recordset(%(items)s::json) AS x (id uuid, ordinal integer, operation_id text,
         message_id text, call_ordinal integer, edits integer, tool_call_id text, tool text, args json,
         unreadable_args text, digest text, description text, rule text, reason text, allowed_decisions text[],
-        reviewers text[], args_schema jsonb, deadline double precision, approval_valid_for_seconds double precision))
+        reviewers text[], args_schema jsonb, deadline double precision, approval_valid_for_seconds double precision,
+        terms json, shown json, next_rung double precision))
 SELECT deadline_at FROM review
 """
 
+# Whatever was decided on an item comes as one JSON document, and so does the revision that is its call now: numbers
+# keep their digits in both.
 ITEM_COLUMNS = """i.id, i.ordinal, i.status, i.operation_id, i.message_id, i.call_ordinal, i.edits, i.tool_call_id,
     i.tool, i.args, i.unreadable_args, i.digest, i.description, i.rule, i.reason, i.allowed_decisions, i.reviewers,
-    i.args_schema, i.deadline_at, i.approval_valid_for_seconds"""
-
-DECISION_COLUMNS = """d.id AS decision_id, d.type AS decision_type, d.reviewer AS decision_reviewer,
-    d.operation_id AS decision_operation_id, d.digest AS decision_digest, d.args AS decision_args,
-    d.message AS decision_message, d.next_step AS decision_next_step, d.decided_at AS decision_decided_at"""
+    i.args_schema, i.deadline_at, i.approval_valid_for_seconds, i.revision, i.decision_id, i.terms, i.shown,
+    i.escalated_to, i.replaced, i.assigned_to, i.rung, i.next_rung_at,
+    (SELECT json_agg(d ORDER BY d.decided_at, d.id) FROM signoff.decisions d WHERE d.item_id = i.id) AS decisions,
+    CASE WHEN i.revision > 1 THEN (SELECT row_to_json(v) FROM signoff.revisions v
+        WHERE v.item_id = i.id AND v.revision = i.revision) END AS amended"""
 
 SELECT = f"""
-SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, {ITEM_COLUMNS},
-    {DECISION_COLUMNS}
-FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id LEFT JOIN signoff.decisions d ON d.item_id = i.id
+SELECT r.id AS review_id, r.job_id, r.thread_id, r.interrupt_id, r.status AS review_status, r.claimed_by,
+    r.claimed_until, {ITEM_COLUMNS}
+FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id
 """
 
 LOCK_JOB = f"""
@@ -67,13 +72,32 @@ LOCK = f"""
 WHERE r.id = %s ORDER BY i.ordinal FOR UPDATE OF r, i
 """
 
+# An item takes a decision only while it is open and in the revision that was decided on.
 DECIDE = """
-WITH item AS (UPDATE signoff.items SET status = 'decided' WHERE id = %(item_id)s AND status = 'open' RETURNING id)
+WITH item AS (
+    UPDATE signoff.items SET status = CASE WHEN %(ends)s THEN 'decided' ELSE status END,
+        decision_id = CASE WHEN %(ends)s THEN %(id)s END, revision = %(revision_after)s,
+        assigned_to = CASE WHEN %(amends)s THEN NULL ELSE assigned_to END,
+        escalated_to = CASE WHEN %(amends)s THEN NULL ELSE escalated_to END,
+        replaced = replaced AND NOT %(amends)s
+    WHERE id = %(item_id)s AND status = 'open' AND revision = %(revision)s RETURNING id)
 INSERT INTO signoff.decisions (id, item_id, type, reviewer, door, operation_id, digest, args, message, next_step,
-    decided_at)
+    decided_at, revision, on_behalf_of, tool, counts)
 SELECT %(id)s, id, %(type)s, %(reviewer)s, %(door)s, %(operation_id)s, %(digest)s, %(args)s, %(message)s, %(next_step)s,
-    %(decided_at)s
-FROM item
+    %(decided_at)s, %(revision)s, %(on_behalf_of)s, %(tool)s, %(counts)s
+FROM item RETURNING id
+"""
+
+AMEND = """
+WITH amended AS (
+    INSERT INTO signoff.revisions (item_id, revision, proposed_by, operation_id, edits, tool, args, digest, description,
+        rule, reason, policy_digest, allowed_decisions, reviewers, args_schema, terms, shown,
+        approval_valid_for_seconds)
+    VALUES (%(item_id)s, %(revision)s, %(proposed_by)s, %(operation_id)s, %(edits)s, %(tool)s, %(args)s, %(digest)s,
+        %(description)s, %(rule)s, %(reason)s, %(policy_digest)s, %(allowed_decisions)s, %(reviewers)s,
+        %(args_schema)s, %(terms)s, %(shown)s, %(approval_valid_for_seconds)s) RETURNING item_id, reviewers)
+UPDATE signoff.reviews r SET reviewers = ARRAY(SELECT DISTINCT unnest(r.reviewers || amended.reviewers))
+FROM amended JOIN signoff.items i ON i.id = amended.item_id WHERE r.id = i.review_id
 """
 
 
@@ -90,7 +114,7 @@ class ReviewTable:
             "interrupt_id": review.interrupt_id,
             "checkpoint_id": review.checkpoint_id,
             "policy_digest": review.policy_digest,
-            "reviewers": sorted({group for item in review.items for group in item.reviewers}),
+            "reviewers": sorted({name for item in review.items for name in item.reviewers}),
             "deadline": min((seconds for seconds in review.deadlines if seconds is not None), default=None),
             "items": json.dumps(items, ensure_ascii=False),
         }
@@ -126,9 +150,13 @@ class ReviewTable:
             grouped.setdefault(row["review_id"], []).append(row)
         return [review_of(rows) for rows in grouped.values()]
 
-    async def decide(self, decisions: Sequence[Decision], door: str) -> None:
-        for decision in decisions:
-            await self._conn.execute(DECIDE, _decision_parameters(decision, door))
+    async def decide(self, settled: Sequence[Settled], door: str) -> None:
+        for one in settled:
+            cursor = await self._conn.execute(DECIDE, _decision_parameters(one, door))
+            if await cursor.fetchone() is None:
+                raise Conflict("somebody else changed the item at once; look again, and decide it again")
+            if one.revision is not None:
+                await self._conn.execute(AMEND, _revision_parameters(one.revision))
 
     async def expire_items(self, review_id: UUID) -> int:
         cursor = await self._conn.execute(
@@ -189,52 +217,79 @@ def review_of(rows: Sequence[DictRow]) -> Review:
         interrupt_id=first["interrupt_id"],
         status=ReviewStatus(first["review_status"]),
         items=tuple(_item_of(row) for row in rows),
+        claimed_by=first["claimed_by"],
+        claimed_until=first["claimed_until"],
     )
 
 
 def _item_of(row: DictRow) -> Item:
+    call = {**row, **(row["amended"] or {})}
+    decisions = [_decision_of(found, call) for found in row["decisions"] or ()]
     return Item(
         id=row["id"],
         ordinal=row["ordinal"],
         status=ItemStatus(row["status"]),
-        operation_id=row["operation_id"],
+        operation_id=call["operation_id"],
         message_id=row["message_id"],
         call_ordinal=row["call_ordinal"],
-        edits=row["edits"],
+        edits=call["edits"],
         tool_call_id=row["tool_call_id"],
-        tool=row["tool"],
-        args=row["args"],
-        unreadable_args=row["unreadable_args"],
-        digest=row["digest"],
-        description=row["description"],
-        rule=row["rule"],
-        reason=row["reason"],
-        allowed_decisions=tuple(DecisionType(word) for word in row["allowed_decisions"]),
-        reviewers=tuple(row["reviewers"]),
-        args_schema=row["args_schema"],
+        tool=call["tool"],
+        args=call["args"],
+        unreadable_args=row["unreadable_args"] if row["amended"] is None else None,
+        digest=call["digest"],
+        description=call["description"],
+        rule=call["rule"],
+        reason=call["reason"],
+        allowed_decisions=tuple(DecisionType(word) for word in call["allowed_decisions"]),
+        reviewers=tuple(call["reviewers"]),
+        args_schema=call["args_schema"],
         deadline_at=row["deadline_at"],
-        approval_valid_for_seconds=row["approval_valid_for_seconds"],
-        decision=_decision_of(row) if row["decision_id"] else None,
+        approval_valid_for_seconds=call["approval_valid_for_seconds"],
+        decision=next((found for found in decisions if found.id == row["decision_id"]), None),
+        earlier=tuple(found for found in decisions if found.id != row["decision_id"]),
+        terms=ReviewTerms.from_dict(call["terms"]),
+        shown=call["shown"],
+        revision=row["revision"],
+        asked_operation_id=row["operation_id"],
+        proposed=_proposal_of(row),
+        escalated_to=tuple(row["escalated_to"] or ()),
+        replaced=row["replaced"],
+        assigned_to=tuple(row["assigned_to"] or ()),
+        rung=row["rung"],
+        next_rung_at=row["next_rung_at"],
     )
 
 
-def _decision_of(row: DictRow) -> Decision:
-    step = row["decision_next_step"]
+def _proposal_of(row: DictRow) -> Proposal | None:
+    amended = row["amended"]
+    return None if amended is None else Proposal(row["tool"], row["args"], row["digest"], amended["proposed_by"])
+
+
+def _decision_of(found: Mapping[str, Any], call: Mapping[str, Any]) -> Decision:
+    step = found["next_step"]
+    same = found["operation_id"] == call["operation_id"]
     return Decision(
-        id=row["decision_id"],
-        item_id=row["id"],
-        type=DecisionType(row["decision_type"]),
-        reviewer=row["decision_reviewer"],
-        operation_id=row["decision_operation_id"],
-        digest=row["decision_digest"],
-        args=row["decision_args"],
-        message=row["decision_message"],
+        id=UUID(found["id"]),
+        item_id=UUID(found["item_id"]),
+        type=DecisionType(found["type"]),
+        reviewer=found["reviewer"],
+        operation_id=found["operation_id"],
+        digest=found["digest"],
+        args=found["args"],
+        message=found["message"],
         next_step=NextStep(step) if step else None,
-        decided_at=row["decision_decided_at"],
+        decided_at=datetime.fromisoformat(found["decided_at"]).astimezone(UTC),
+        tool=found["tool"] or call["tool"],
+        edits=call["edits"] if same else call["edits"] + 1,
+        revision=found["revision"],
+        on_behalf_of=found["on_behalf_of"],
+        counts=found["counts"],
     )
 
 
 def _item_fields(item: Item, deadline_seconds: float | None) -> dict[str, Any]:
+    ladder = item.terms.ladder
     return {
         "id": str(item.id),
         "ordinal": item.ordinal,
@@ -255,10 +310,14 @@ def _item_fields(item: Item, deadline_seconds: float | None) -> dict[str, Any]:
         "args_schema": item.args_schema,
         "deadline": deadline_seconds,
         "approval_valid_for_seconds": item.approval_valid_for_seconds,
+        "terms": item.terms.to_dict(),
+        "shown": item.shown,
+        "next_rung": ladder[0].after_seconds if ladder else None,
     }
 
 
-def _decision_parameters(decision: Decision, door: str) -> dict[str, Any]:
+def _decision_parameters(settled: Settled, door: str) -> dict[str, Any]:
+    decision, item, revision = settled.decision, settled.item, settled.revision
     return {
         "id": decision.id,
         "item_id": decision.item_id,
@@ -271,6 +330,36 @@ def _decision_parameters(decision: Decision, door: str) -> dict[str, Any]:
         "message": decision.message,
         "next_step": decision.next_step,
         "decided_at": decision.decided_at,
+        "revision": decision.revision,
+        "on_behalf_of": decision.on_behalf_of,
+        "tool": None if decision.tool == item.tool and revision is None else decision.tool,
+        "counts": decision.counts,
+        "ends": settled.ends,
+        "amends": revision is not None,
+        "revision_after": decision.revision if revision is None else revision.revision,
+    }
+
+
+def _revision_parameters(revision: Revision) -> dict[str, Any]:
+    return {
+        "item_id": revision.item_id,
+        "revision": revision.revision,
+        "proposed_by": revision.proposed_by,
+        "operation_id": revision.operation_id,
+        "edits": revision.edits,
+        "tool": revision.tool,
+        "args": _json(revision.args),
+        "digest": revision.digest,
+        "description": revision.description,
+        "rule": revision.rule,
+        "reason": revision.reason,
+        "policy_digest": revision.policy_digest,
+        "allowed_decisions": [str(word) for word in revision.allowed_decisions],
+        "reviewers": list(revision.reviewers),
+        "args_schema": _json(revision.args_schema),
+        "terms": _json(revision.terms.to_dict()),
+        "shown": _json(revision.shown),
+        "approval_valid_for_seconds": revision.approval_valid_for_seconds,
     }
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from signoff.domain.authority import Principal
+from signoff.domain.authority import Principal, may_reveal
 from signoff.domain.deciding import Decided
 from signoff.domain.errors import ReviewNotFound
 from signoff.domain.review_view import review_view
@@ -36,7 +36,7 @@ async def list_reviews(
     sql = f"{HEADS} WHERE {query.where} ORDER BY r.created_at DESC, r.id DESC LIMIT %(rows)s"
     heads = await (await conn.execute(sql, query.parameters)).fetchall()
     kept, after = split_page(heads, page, "id")
-    return {"reviews": await _views(conn, kept), "next": after}
+    return {"reviews": await _views(conn, kept, who), "next": after}
 
 
 async def show_review(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> dict[str, Any]:
@@ -47,7 +47,7 @@ async def show_review(conn: AsyncConnection[DictRow], review_id: UUID, who: Prin
     heads = await (await conn.execute(f"{HEADS} WHERE {query.where}", query.parameters)).fetchall()
     if not heads:
         raise ReviewNotFound(f"there is no review {review_id} that you may read")
-    return (await _views(conn, heads))[0]
+    return (await _views(conn, heads, who))[0]
 
 
 async def require_readable(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> None:
@@ -71,20 +71,21 @@ def decided_view(decided: Decided) -> dict[str, Any]:
     }
 
 
-async def _views(conn: AsyncConnection[DictRow], heads: Sequence[DictRow]) -> list[dict[str, Any]]:
+async def _views(conn: AsyncConnection[DictRow], heads: Sequence[DictRow], who: Principal) -> list[dict[str, Any]]:
     ids = [head["id"] for head in heads]
     cursor = await conn.execute(SELECT + " WHERE r.id = ANY(%s) ORDER BY i.ordinal", (ids,))
     rows: dict[UUID, list[DictRow]] = {id_: [] for id_ in ids}
     for row in await cursor.fetchall():
         rows[row["review_id"]].append(row)
-    return [_view(head, rows[head["id"]]) for head in heads]
+    return [_view(head, rows[head["id"]], may_reveal(who)) for head in heads]
 
 
-def _view(head: Mapping[str, Any], rows: Sequence[DictRow]) -> dict[str, Any]:
+def _view(head: Mapping[str, Any], rows: Sequence[DictRow], reveal: bool) -> dict[str, Any]:
     return review_view(
         review_of(rows),
         agent=head["agent"],
         deadline_at=head["deadline_at"],
+        reveal=reveal,
         submitted_by=head["submitted_by"],
         created_at=iso(head["created_at"]),
         decided_at=iso(head["decided_at"]),

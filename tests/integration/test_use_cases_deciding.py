@@ -119,7 +119,6 @@ REFUSALS: list[tuple[str, list[Any], Principal]] = [
     ("edit_changes_tool", [edit(20, name="send_email")], REVIEWER),
     ("edit_outside_schema", [edit("many")], REVIEWER),
     ("edit_denied", [edit(1001)], REVIEWER),
-    ("not_a_reviewer", [edit(501)], REVIEWER),
     ("not_a_reviewer", [APPROVE], STRANGER),
     ("not_a_reviewer", [APPROVE], PRODUCER),
     ("not_a_reviewer", [APPROVE], replace(REVIEWER, revoked=True)),

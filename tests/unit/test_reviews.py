@@ -29,16 +29,10 @@ from signoff.domain.errors import (
     UnknownItem,
     WrongDecisionCount,
 )
+from signoff.domain.judging import Judged, judge_answers
 from signoff.domain.policy import DecisionType, Policy, deny, review
-from signoff.domain.reviews import (
-    Item,
-    ItemStatus,
-    Judged,
-    Review,
-    ReviewStatus,
-    completes,
-    judge_answers,
-)
+from signoff.domain.registered import Registered
+from signoff.domain.reviews import Decision, Item, ItemStatus, Review, ReviewStatus, completes, with_settled
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RITA = Principal("rita", PrincipalKind.person, frozenset({"finance"}), frozenset({Right.review}))
@@ -91,7 +85,7 @@ def decide(review_: Review, *raw: Mapping[str, Any], who: Principal = RITA, poli
         parse_answers({"decisions": list(raw)}),
         who,
         now=NOW,
-        judge=lambda tool, args: policy.judge(tool, args, job={}, environment="test"),
+        registered=Registered("desk", {"submitted_by": "shop"}, "test", policy, {}),
         lineage_root="root",
         new_id=uuid4,
     )
@@ -102,24 +96,24 @@ def edit(amount: Any, name: str = "refund", **args: Any) -> dict[str, Any]:
 
 
 def decided(review_: Review, *raw: Mapping[str, Any], who: Principal = RITA) -> Review:
-    by_item = {decision.item_id: decision for decision in decide(review_, *raw, who=who).new}
-    items = [
-        replace(item, status=ItemStatus.decided, decision=by_item[item.id]) if item.id in by_item else item
-        for item in review_.items
-    ]
-    return replace(review_, items=tuple(items))
+    return with_settled(review_, decide(review_, *raw, who=who).new)
+
+
+def only(judged: Judged) -> Decision:
+    (settled,) = judged.new
+    return settled.decision
 
 
 def test_an_approval_covers_the_call_as_it_was() -> None:
     review_ = a_review()
-    (decision,) = decide(review_, {"type": "approve"}).new
+    decision = only(decide(review_, {"type": "approve"}))
     item = review_.items[0]
     assert (decision.operation_id, decision.digest, decision.args) == (item.operation_id, item.digest, item.args)
     assert (decision.reviewer, decision.allows, decision.decided_at) == ("rita", True, NOW)
 
 
 def test_an_edit_is_another_operation_with_its_own_digest() -> None:
-    (decision,) = decide(a_review(), edit(20)).new
+    decision = only(decide(a_review(), edit(20)))
     assert decision.operation_id == operation_id("root", "m-1", 0, 1)
     assert decision.digest == call_digest("refund", {"amount": 20})
     assert decision.args == {"amount": 20}
@@ -134,7 +128,7 @@ def test_an_edit_is_another_operation_with_its_own_digest() -> None:
     ],
 )
 def test_a_rejection_says_what_the_agent_may_do(raw: dict[str, Any], then: NextStep) -> None:
-    (decision,) = decide(a_review(), raw).new
+    decision = only(decide(a_review(), raw))
     assert (decision.next_step, decision.allows) == (then, False)
 
 
@@ -142,9 +136,9 @@ def test_items_are_found_by_position_item_id_and_tool_call_id() -> None:
     review_ = a_review(an_item(0), an_item(1))
     first, second = review_.items
     approve, reject = {"type": "approve"}, {"type": "reject"}
-    assert [d.item_id for d in decide(review_, approve, reject).new] == [first.id, second.id]
-    assert [d.item_id for d in decide(review_, {**reject, "item_id": str(second.id)}).new] == [second.id]
-    assert [d.item_id for d in decide(review_, {**reject, "tool_call_id": "call-1"}).new] == [second.id]
+    assert [one.item.id for one in decide(review_, approve, reject).new] == [first.id, second.id]
+    assert [one.item.id for one in decide(review_, {**reject, "item_id": str(second.id)}).new] == [second.id]
+    assert [one.item.id for one in decide(review_, {**reject, "tool_call_id": "call-1"}).new] == [second.id]
 
 
 def test_a_review_is_complete_when_no_item_stays_open() -> None:
@@ -164,7 +158,6 @@ def test_a_review_is_complete_when_no_item_stays_open() -> None:
         ([edit("many")], EditOutsideSchema),
         ([edit(20, currency="EUR")], EditOutsideSchema),
         ([edit(1001)], EditDenied),
-        ([edit(501)], NotAReviewer),
     ],
 )
 def test_each_refusal_has_its_own_error(raw: list[dict[str, Any]], error: type[SignoffError]) -> None:
@@ -260,6 +253,6 @@ def test_a_deadline_counts_before_anybody_has_expired_the_item(left: timedelta, 
 
 def test_unreadable_arguments_can_be_rejected_and_answered_only() -> None:
     item = an_item(args=None, unreadable_args="{amo", allowed_decisions=(DecisionType.reject, DecisionType.respond))
-    assert decide(a_review(item), {"type": "respond", "message": "ask again"}).new[0].args is None
+    assert decide(a_review(item), {"type": "respond", "message": "ask again"}).new[0].decision.args is None
     with pytest.raises(DecisionNotAllowed):
         decide(a_review(item), {"type": "approve"})
