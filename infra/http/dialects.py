@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from signoff.domain.dialects import DEFAULT, DIALECTS, MEDIA_PREFIX, Dialect, media_type
+from signoff.infra.http.asking import require_json
 from signoff.infra.http.openapi import DECIDE, DECISION
 
 OWN_VIEW = frozenset({"application/json", "application/*", "*/*"})
@@ -18,6 +19,14 @@ def decisions_body() -> dict[str, Any]:
     own = {"application/json": {"schema": {"anyOf": [DECIDE, DECISION]}}}
     others = {media_type(dialect.name): {"schema": {"type": ["object", "array"]}} for dialect in DIALECTS}
     return {"requestBody": {"required": True, "content": {**own, **others}}}
+
+
+def require_envelope(request: Request) -> None:
+    """Nobody signs a header: the dialect of an envelope stands inside it."""
+    require_json(request)
+    kind = _kind(request.headers.get("content-type", ""))
+    if kind.startswith(MEDIA_PREFIX):
+        raise HTTPException(415, f"an envelope is application/json, and names its dialect inside; not {kind}")
 
 
 async def _of_body(request: Request) -> Dialect:

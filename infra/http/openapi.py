@@ -28,6 +28,7 @@ MEANINGS = {
     413: "The body is too large",
     415: "The body is not JSON",
     422: "The request is wrong; nothing was changed",
+    429: "Too many requests; nothing was changed",
     503: "Something that is needed is away; try again",
 }
 
@@ -78,11 +79,22 @@ DECIDE = {
     "additionalProperties": False,
     "properties": {"decisions": _DECISIONS},
 }
+_OF_REVIEW = {"review_id": {"type": "string", "format": "uuid"}, "reviewer": _NAME}
 ENVELOPE = {
-    "type": "object",
-    "required": ["review_id", "reviewer", "decisions"],
-    "additionalProperties": False,
-    "properties": {"review_id": {"type": "string", "format": "uuid"}, "reviewer": _NAME, "decisions": _DECISIONS},
+    "anyOf": [
+        {
+            "type": "object",
+            "required": ["review_id", "reviewer", "decisions"],
+            "additionalProperties": False,
+            "properties": {**_OF_REVIEW, "decisions": _DECISIONS},
+        },
+        {
+            "type": "object",
+            "required": ["review_id", "reviewer", "answer"],
+            "additionalProperties": False,
+            "properties": {**_OF_REVIEW, "dialect": {"type": "string"}, "answer": {}},
+        },
+    ]
 }
 REPLAY = {
     "type": "object",
@@ -136,6 +148,6 @@ def headers(**described: str) -> list[dict[str, Any]]:
     ]
 
 
-READ = problems(401, 404, 422, 503)
-LIST = problems(401, 422, 503)
-WRITE = problems(400, 401, 403, 404, 409, 413, 415, 422, 503)
+READ = problems(401, 404, 422, 429, 503)
+LIST = problems(401, 422, 429, 503)
+WRITE = problems(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)

@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse
 
-from signoff.infra.http.asking import App, one_header, require_json
+from signoff.infra.http.asking import App, one_header
+from signoff.infra.http.dialects import require_envelope
 from signoff.infra.http.openapi import ENVELOPE, WRITE, body, headers
 from signoff.infra.postgres.views_reviews import decided_view
 from signoff.infra.webhooks.inbound import decide_by_envelope
@@ -30,7 +31,7 @@ async def decide(
     app: App, request: Request, endpoint: Annotated[str, Path(pattern="^[!-~]+$", max_length=200)]
 ) -> JSONResponse:
     """Decide in the name of the reviewer that a signed envelope names."""
-    require_json(request)
+    require_envelope(request)
     decided = await decide_by_envelope(
         app.store,
         app.hints,

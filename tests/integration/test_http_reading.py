@@ -54,7 +54,7 @@ async def test_no_route_but_reads_answers_to_get(api: Api) -> None:
     assert {method for _, method in found} == {"GET", "POST"}
 
 
-VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip"}
+VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip", "rotate", "revoke"}
 
 
 async def test_alive_and_ready(api: Api, database_url: str) -> None:
@@ -95,4 +95,5 @@ async def test_every_post_with_a_body_says_what_it_takes(api: Api) -> None:
         for path, methods in document["paths"].items()
         if "post" in methods and "application/json" not in methods["post"].get("requestBody", {}).get("content", {})
     }
-    assert without == {"/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry"}
+    revoke = "/v1/endpoints/{endpoint}/revoke"
+    assert without == {"/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry", revoke}
