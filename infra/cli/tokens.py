@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import typer
 
-from signoff.domain.authority import Principal, PrincipalKind, Right
+from signoff.domain.authority import PERSONAL, Principal, PrincipalKind, Right
 from signoff.domain.canonical import scrub
 from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.infra.cli.acting import administer
@@ -37,7 +37,7 @@ def _valid_names(values: list[str] | None) -> list[str] | None:
 def create(
     name: Annotated[str, typer.Option(help="Whose it is: a person or a service", callback=valid_name)],
     kind: Annotated[
-        PrincipalKind | None, typer.Option(help="Default: person with the right review, else service")
+        PrincipalKind | None, typer.Option(help="Default: person with the right review or standing, else service")
     ] = None,
     group: Annotated[
         list[str] | None, typer.Option(help="What policies call reviewers; repeatable", callback=_valid_names)
@@ -119,13 +119,13 @@ def _wanted(
     wanted_rights = frozenset(rights or ()) if rights or known is None else known.rights
     wanted_groups = frozenset(groups or ()) if groups or known is None else known.groups
     wanted_kind = kind or (known.kind if known else _default_kind(wanted_rights))
-    if wanted_kind is PrincipalKind.service and Right.review in wanted_rights:
-        raise typer.BadParameter("only persons review", param_hint="--kind")
+    if wanted_kind is PrincipalKind.service and (personal := sorted(PERSONAL & wanted_rights)):
+        raise typer.BadParameter(f"only persons have the right {' or '.join(personal)}", param_hint="--kind")
     return Principal(name, wanted_kind, wanted_groups, wanted_rights)
 
 
 def _default_kind(rights: frozenset[Right]) -> PrincipalKind:
-    return PrincipalKind.person if Right.review in rights else PrincipalKind.service
+    return PrincipalKind.person if rights & PERSONAL else PrincipalKind.service
 
 
 def _facts(who: Principal) -> dict[str, Any]:

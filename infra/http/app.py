@@ -12,6 +12,7 @@ from signoff.infra.http import delegations, effects, endpoints, events, health, 
 from signoff.infra.http.access import AccessLog
 from signoff.infra.http.limits import BodyLimit
 from signoff.infra.http.problems import add_problem_handlers
+from signoff.infra.http.rate_limits import RateLimit
 from signoff.infra.services import Services
 
 
@@ -31,7 +32,13 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     for part in (jobs, reviews, delegations, standing, webhooks, endpoints, effects, events, health):
         app.include_router(part.router)
     add_problem_handlers(app)
-    app.add_middleware(BodyLimit, most_bytes=services.settings.http_max_body_bytes)
+    settings = services.settings
+    app.add_middleware(BodyLimit, most_bytes=settings.http_max_body_bytes)
+    app.add_middleware(
+        RateLimit,
+        requests_per_minute=settings.http_requests_per_minute,
+        failed_logins_per_minute=settings.http_failed_logins_per_minute,
+    )
     app.add_middleware(AccessLog)
     return app
 
