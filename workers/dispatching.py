@@ -13,6 +13,7 @@ from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
 from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, recovery, run_activities
+from signoff.workers.sealing import SealAudit
 
 
 class Stream(Activity, Protocol):
@@ -36,7 +37,7 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
             ]
             try:
                 forgetting: list[Activity] = [ForgetOldEvents(store, settings), ForgetOldDeliveries(store)]
-                activities = [*recovery(store, hints, settings), *streams, *forgetting]
+                activities = [*recovery(store, hints, settings), SealAudit(store), *streams, *forgetting]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
             finally:
                 for stream in streams:

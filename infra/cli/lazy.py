@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "endpoints": Lazy("endpoints", "Create, list and revoke webhook endpoints"),
     "policy": Lazy("policy", "Write, check, explain and test policy files"),
 }
+    "audit": Lazy("audit", "Verify, export and list what was done, chained"),
 
 
 def load(name: str) -> TyperCommand | TyperGroup:
