@@ -31,11 +31,13 @@ COMMANDS: Mapping[str, Lazy] = {
     "jobs": Lazy("jobs", "Submit, list, show, cancel and retry jobs"),
     "reviews": Lazy("reviews", "List, show and decide reviews"),
     "effects": Lazy("effects", "List, show, replay, resolve and skip effects"),
+    "standing": Lazy("standing", "Allow or deny calls beforehand, list that, take it back"),
+    "people": Lazy("people", "Say what persons may see and decide"),
     "tokens": Lazy("tokens", "Create, list and revoke tokens"),
     "endpoints": Lazy("endpoints", "Create, list and revoke webhook endpoints"),
+    "audit": Lazy("audit", "Verify, export and list what was done, chained"),
     "policy": Lazy("policy", "Write, check, explain and test policy files"),
 }
-    "audit": Lazy("audit", "Verify, export and list what was done, chained"),
 
 
 def load(name: str) -> TyperCommand | TyperGroup:

@@ -10,11 +10,12 @@ from signoff.domain.canonical import scrub
 from signoff.domain.errors import InvalidRequest
 
 
-def object_of(raw: Any, known: frozenset[str], needed: frozenset[str]) -> Mapping[str, Any]:
-    """Raises InvalidRequest for anything but an object with the needed names, and no unknown one."""
-    if not isinstance(raw, dict) or not known.issuperset(raw):
+def object_of(raw: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises InvalidRequest for anything but an object with the required names, and no unknown one."""
+    known: Mapping[str, Any] = schema["properties"]
+    if not isinstance(raw, dict) or not set(known).issuperset(raw):
         raise InvalidRequest(f"an object with {', '.join(sorted(known))}, and nothing else, is expected")
-    if missing := sorted(name for name in needed if raw.get(name) is None):
+    if missing := [name for name in schema["required"] if raw.get(name) is None]:
         raise InvalidRequest(f"'{missing[0]}' is needed", field=missing[0])
     return raw
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -20,7 +21,7 @@ from signoff.infra.postgres.views_people import list_delegations, show_delegatio
 router = APIRouter(prefix="/v1/delegations", tags=["delegations"])
 
 NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARACTERS}
-BODY = {
+BODY: dict[str, Any] = {
     "type": "object",
     "required": ["to", "tools"],
     "additionalProperties": False,
@@ -45,7 +46,7 @@ async def list_(app: App, who: Caller, page: Paging) -> JSONResponse:
 async def create(app: App, who: Caller, raw: JsonBody) -> JSONResponse:
     """Let somebody decide in the caller's place, for some calls and some time."""
     require_right(who, Right.review)
-    fields = object_of(raw, frozenset(BODY["properties"]), frozenset(BODY["required"]))
+    fields = object_of(raw, BODY)
     scope = Scope(texts(fields, "tools"), fields.get("when"))
     period = Period.read(fields.get("expires_at"), fields.get("seconds"))
     to = text(fields, "to", MAX_NAME_CHARACTERS)

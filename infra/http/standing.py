@@ -23,7 +23,7 @@ from signoff.infra.postgres.views_standing import StandingState, list_standing, 
 router = APIRouter(prefix="/v1/standing-approvals", tags=["standing"])
 
 NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARACTERS}
-BODY = {
+BODY: dict[str, Any] = {
     "type": "object",
     "required": ["agent", "tool", "verdict"],
     "additionalProperties": False,
@@ -52,7 +52,7 @@ async def list_(app: App, who: Caller, page: Paging, state: StandingState | None
 async def create(app: App, who: Caller, raw: JsonBody) -> JSONResponse:
     """Allow or deny calls of one tool beforehand, for a job, a thread or some time."""
     require_right(who, Right.standing)
-    fields = object_of(raw, frozenset(BODY["properties"]), frozenset(BODY["required"]))
+    fields = object_of(raw, BODY)
     approval = await stand(app.store, who, _wanted(fields))
     async with app.store.connection() as conn:
         return JSONResponse(await show_standing(conn, approval.id), 201)
