@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from signoff.domain.errors import AddressRefused
@@ -19,22 +19,23 @@ Address = IPv4Address | IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 # Beyond what `is_global` of every Python that we run on knows.
-_REFUSED_4 = [ip_network(text) for text in ("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24")]
-_REFUSED_6 = [ip_network(text) for text in ("64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20")]
-_NAT64 = ip_network("64:ff9b::/96")
+_REFUSED_4 = [IPv4Network(text) for text in ("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24")]
+_GIVEN_OUT_6 = IPv6Network("2000::/3")
+_REFUSED_6 = [IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20")]
+_NAT64 = IPv6Network("64:ff9b::/96")
 _LAST_32_BITS = 0xFFFF_FFFF
 
 
 def is_public(address: Address) -> bool:
     """False for whatever is private, loopback, link-local, multicast, reserved or shared, and for what leads there."""
-    if any(not is_public(inner) for inner in _carried(address)):
+    if isinstance(address, IPv4Address):
+        closed = address.is_multicast or address.is_reserved or any(address in network for network in _REFUSED_4)
+        return address.is_global and not closed
+    if address in _NAT64:
+        return is_public(IPv4Address(int(address) & _LAST_32_BITS))
+    if address.sixtofour is not None and not is_public(address.sixtofour):
         return False
-    networks = _REFUSED_4 if isinstance(address, IPv4Address) else _REFUSED_6
-    if any(address in network for network in networks):
-        return False
-    return (address.is_global or _leads_elsewhere(address)) and not (
-        address.is_multicast or address.is_reserved or address.is_unspecified
-    )
+    return address in _GIVEN_OUT_6 and not any(address in network for network in _REFUSED_6)
 
 
 def parse_target(url: str, *, allow_private: bool) -> SplitResult:
@@ -98,19 +99,3 @@ def _literal(host: str) -> Address | None:
     with suppress(ValueError):
         return ip_address(host.partition("%")[0])
     return None
-
-
-def _carried(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses that packets to an IPv6 address end up at."""
-    if isinstance(address, IPv4Address):
-        return
-    for inner in (address.ipv4_mapped, address.sixtofour):
-        if inner is not None:
-            yield inner
-    if address in _NAT64:
-        yield IPv4Address(int(address) & _LAST_32_BITS)
-
-
-def _leads_elsewhere(address: Address) -> bool:
-    """Pythons differ on whether these are global; what they carry was looked at."""
-    return isinstance(address, IPv6Address) and (address.sixtofour is not None or address in _NAT64)
