@@ -44,7 +44,14 @@ class ConditionInvalid(ValueError):
 
 
 class CannotEvaluate(ValueError):
-    """The condition has no answer for this call; the text says why, for a reviewer."""
+    """The condition has no answer for this call; the text says why, for a reviewer.
+
+    `discreet` says it without any value of the call, as far as that can be said.
+    """
+
+    def __init__(self, why: str, discreet: str | None = None) -> None:
+        super().__init__(why)
+        self.discreet = why if discreet is None else discreet
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Condition:
             # A panic of the engine arrives as a BaseException of its own; a cancelled task has to get through.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
-            raise CannotEvaluate(_reason(error)) from error
+            raise _no_answer(error, self.source) from error
         if not isinstance(answer, bool):
             raise CannotEvaluate(f"it gives a {type(answer).__name__} where true or false is needed")
         return answer
@@ -184,6 +191,14 @@ def _syntax_error(error: Exception) -> str:
         .replace("'<EOF>'", "end of text")
     )
     return f"the condition can't be read, {place}: {message[:200]}"
+
+
+def _no_answer(error: BaseException, source: str) -> CannotEvaluate:
+    why = _reason(error)
+    if isinstance(error, TypeError) or (isinstance(error, KeyError) and str(error).strip("'\"") in source):
+        return CannotEvaluate(why)
+    # The engine may quote what it was given, and a missing name may have been looked up by a value.
+    return CannotEvaluate(why, "why is not said, as arguments are hidden")
 
 
 def _reason(error: BaseException) -> str:

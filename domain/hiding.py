@@ -106,10 +106,14 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 def _restored(edited: Any, original: Any, paths: _Paths, place: tuple[str, ...]) -> Any:
     if not paths:
         return _copied(edited)
-    if edited == MASK:
+    if isinstance(edited, str) and edited == MASK:
         if original is _NOTHING or not _is_hidden(original, paths):
             raise _misplaced(place, "nothing was hidden there")
         return _copied(original)
+    if _is_hidden(edited, paths):
+        for inner in _mask_places(edited, place):
+            raise _misplaced(inner, "nothing was hidden there")
+        return _copied(edited)
     if isinstance(edited, Mapping):
         return _restored_object(edited, original, paths, place)
     if isinstance(edited, (list, tuple)):
@@ -117,10 +121,17 @@ def _restored(edited: Any, original: Any, paths: _Paths, place: tuple[str, ...])
     return edited
 
 
+def _mask_places(value: Any, place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, str) and value == MASK:
+        yield place
+    for key, item in _items(value):
+        yield from _mask_places(item, (*place, str(key)))
+
+
 def _restored_object(edited: Mapping[str, Any], original: Any, paths: _Paths, place: tuple[str, ...]) -> dict[str, Any]:
     before = original if isinstance(original, Mapping) else {}
     return {
-        key: _restored(item, before.get(key, _NOTHING), _inside(paths, key), (*place, str(key)))
+        key: _restored(item, before.get(key, _NOTHING), _below(paths, key), (*place, str(key)))
         for key, item in edited.items()
     }
 
@@ -128,30 +139,22 @@ def _restored_object(edited: Mapping[str, Any], original: Any, paths: _Paths, pl
 def _restored_list(edited: Sequence[Any], original: Any, paths: _Paths, place: tuple[str, ...]) -> list[Any]:
     before = original if isinstance(original, (list, tuple)) else ()
     shown = [_masked(item, _below(paths, index), 1) for index, item in enumerate(before)]
-    by_position = len(edited) == len(before) and not _is_another_order(edited, shown)
+    same = range(len(before)) if len(edited) == len(before) else ()
+    by_position = bool(same) and not any(_was_moved(index, edited, shown) for index in same)
     found = []
     for index, item in enumerate(edited):
-        inside = _inside(paths, index)
+        inside = _below(paths, index)
         came_from = index if by_position else _position(item, shown, inside, (*place, str(index)))
         was = _NOTHING if came_from is None else before[came_from]
         found.append(_restored(item, was, inside, (*place, str(index))))
     return found
 
 
-def _inside(paths: _Paths, key: object) -> _Paths:
-    # A place inside something hidden is hidden as well.
-    return [()] if () in paths else _below(paths, key)
-
-
-def _is_another_order(edited: Sequence[Any], shown: list[Any]) -> bool:
-    if list(edited) == shown:
+def _was_moved(index: int, edited: Sequence[Any], shown: list[Any]) -> bool:
+    """Whether this item looks like another one of the list, that is no longer where it was."""
+    if edited[index] == shown[index]:
         return False
-    rest = list(shown)
-    for item in edited:
-        if item not in rest:
-            return False
-        rest.remove(item)
-    return True
+    return any(edited[index] == other and edited[place] != other for place, other in enumerate(shown))
 
 
 def _position(item: Any, shown: list[Any], paths: _Paths, place: tuple[str, ...]) -> int | None:
@@ -165,11 +168,9 @@ def _position(item: Any, shown: list[Any], paths: _Paths, place: tuple[str, ...]
 
 
 def _has_mask(value: Any, paths: _Paths) -> bool:
-    if not paths:
-        return False
-    if value == MASK:
-        return True
-    return any(_has_mask(item, _inside(paths, key)) for key, item in _items(value))
+    if _is_hidden(value, paths):
+        return any(True for _ in _mask_places(value, ()))
+    return any(_has_mask(item, below) for key, item in _items(value) if (below := _below(paths, key)))
 
 
 def _copied(value: Any) -> Any:

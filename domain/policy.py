@@ -139,9 +139,7 @@ class Policy:
         hide = dict.fromkeys(
             path for other in self.rules if matches(other.tool, variables["tool"]) for path in other.hide
         )
-        # The engine's words may hold values of arguments.
-        why = "arguments of it are hidden, so no more is said" if hide else str(error)
-        reason = f"the condition of {name!r} can't be evaluated: {why}"
+        reason = f"the condition of {name!r} can't be evaluated: {error.discreet if hide else error}"
         found = self._judgement(Verdict.review, name, replace(rule, hide=tuple(hide)), variables, reason)
         # What nobody could look into is nothing for time to approve.
         return replace(found, at_deadline=AtDeadline.reject) if rule.at_deadline is AtDeadline.approve else found

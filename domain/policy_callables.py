@@ -46,13 +46,20 @@ class Called:
         try:
             answer: object = self.predicate(facts.copies())
         except (Exception, SystemExit) as error:
-            text = scrub(str(error).partition("\n")[0])[:200]
-            raise CannotEvaluate(f"it raised {type(error).__name__}{text and ': '}{text}") from error
+            kind, text = f"it raised {type(error).__name__}", _text(error)
+            raise CannotEvaluate(f"{kind}{text and ': '}{text}", kind) from error
         if inspect.iscoroutine(answer):
             answer.close()
         if not isinstance(answer, bool):
             raise CannotEvaluate(f"it gives a {type(answer).__name__} where True or False is needed")
         return answer
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return scrub(str(error).partition("\n")[0])[:200]
+    except Exception:  # an error of theirs, with a text of theirs
+        return ""
 
 
 def callable_problems(value: object) -> Iterator[str]:

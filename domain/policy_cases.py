@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from signoff.domain.canonical import canonical_json
@@ -23,19 +23,44 @@ class PolicyCall:
     args: Mapping[str, Any]
     job: Mapping[str, Any]
     environment: str
+    destination: Any = None
+    unseen: Mapping[str, Any] = field(default_factory=dict)
 
     def judge(self, policy: Policy) -> Judgement:
-        return policy.judge(self.tool, self.args, job=self.job, environment=self.environment)
+        return policy.judge(
+            self.tool,
+            self.args,
+            job=self.job,
+            environment=self.environment,
+            destination=self.destination,
+            unseen=self.unseen,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyCase:
-    """A call, the verdict that it should get, and the rule that should give it, if that matters."""
+    """A call, the verdict that it should get, and by which rule, how many and whom, if that matters."""
 
     name: str
     call: PolicyCall
     verdict: Verdict
     rule: str | None = None
+    approvals: int | None = None
+    reviewers: tuple[str, ...] | None = None
+
+    def wrong(self, judgement: Judgement) -> Mapping[str, tuple[Any, Any]]:
+        """What was expected and what the judgement says instead, by name; nothing if it is as it should be.
+
+        Reviewers count in any order, and those of the first request alone.
+        """
+        asked = judgement.verdict is Verdict.review
+        pairs: dict[str, tuple[Any, Any]] = {
+            "verdict": (self.verdict, judgement.verdict),
+            "rule": (self.rule, judgement.rule),
+            "approvals": (self.approvals, judgement.approvals if asked else 0),
+            "reviewers": (_in_order(self.reviewers), _in_order(judgement.reviewers if asked else ())),
+        }
+        return {key: (wanted, got) for key, (wanted, got) in pairs.items() if wanted is not None and wanted != got}
 
 
 class Failure(NamedTuple):
@@ -57,29 +82,36 @@ def read_cases(document: object, environment: str) -> list[PolicyCase]:
 
 
 def read_call(call: object, job: object, environment: str) -> PolicyCall:
-    """One call as `{tool, args}`, and its job. Raises InvalidRequest with all that is wrong."""
-    problems = [f"the call: {problem}" for problem in _problems(call, {"tool": _text, "args": _args}, ("tool",))]
+    """One call as `{tool, args, destination, unseen}`, and its job. Raises InvalidRequest with all that is wrong."""
+    problems = [f"the call: {problem}" for problem in _problems(call, CALL_CHECKS, ("tool",))]
     _raise_problems([*problems, *(f"the job: {problem}" for problem in _job(job))])
     assert isinstance(call, Mapping)
     assert isinstance(job, Mapping)
-    return PolicyCall(call["tool"], call.get("args", {}), _with_labels(job), environment)
+    return _call(call, _with_labels(job), environment)
 
 
 def failures(policy: Policy, cases: Sequence[PolicyCase]) -> list[Failure]:
     """The cases that the policy judges otherwise, each with what it says."""
     judged = [Failure(case, case.call.judge(policy)) for case in cases]
-    return [found for found in judged if not _as_expected(found.case, found.judgement)]
+    return [found for found in judged if found.case.wrong(found.judgement)]
 
 
-def _as_expected(case: PolicyCase, judgement: Judgement) -> bool:
-    return judgement.verdict == case.verdict and case.rule in (None, judgement.rule)
+def _in_order(reviewers: tuple[str, ...] | None) -> list[str] | None:
+    return None if reviewers is None else sorted(reviewers)
+
+
+def _call(raw: Mapping[str, Any], job: Mapping[str, Any], environment: str) -> PolicyCall:
+    args, unseen = raw.get("args", {}), raw.get("unseen", {})
+    return PolicyCall(raw["tool"], args, job, environment, raw.get("destination"), unseen)
 
 
 def _case(index: int, raw: Mapping[str, Any], defaults: Mapping[str, Any]) -> PolicyCase:
     job = _with_labels({**defaults.get("job", {}), **raw.get("job", {})})
-    environment = raw.get("environment", defaults["environment"])
-    call = PolicyCall(raw["tool"], raw.get("args", {}), job, environment)
-    return PolicyCase(_name(index, raw), call, Verdict(raw["verdict"]), raw.get("rule"))
+    call = _call(raw, job, raw.get("environment", defaults["environment"]))
+    reviewers = tuple(raw["reviewers"]) if "reviewers" in raw else None
+    return PolicyCase(
+        _name(index, raw), call, Verdict(raw["verdict"]), raw.get("rule"), raw.get("approvals"), reviewers
+    )
 
 
 def _name(index: int, raw: object) -> str:
@@ -126,13 +158,34 @@ def _text(value: object) -> Iterator[str]:
 
 
 def _args(value: object) -> Iterator[str]:
-    if not isinstance(value, Mapping):
+    if isinstance(value, Mapping):
+        yield from _json(value)
+    else:
         yield "must be an object: the arguments by name"
-        return
+
+
+def _unseen(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from _json(value)
+    else:
+        yield "must be an object: values by name"
+
+
+def _json(value: object) -> Iterator[str]:
     try:
         canonical_json(value)
     except UnreadableArguments as error:
         yield error.message
+
+
+def _count(value: object) -> Iterator[str]:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        yield "must be a whole number; 0 where nobody is asked"
+
+
+def _reviewers(value: object) -> Iterator[str]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        yield "must be a list of words; empty where nobody is asked"
 
 
 def _labels(value: object) -> Iterator[str]:
@@ -157,12 +210,14 @@ def _verdict(value: object) -> Iterator[str]:
 
 
 Check = Callable[[object], Iterator[str]]
+CALL_CHECKS: Mapping[str, Check] = {"tool": _text, "args": _args, "destination": _json, "unseen": _unseen}
 CASE_CHECKS: Mapping[str, Check] = {
     "name": _text,
-    "tool": _text,
-    "args": _args,
+    **CALL_CHECKS,
     "job": _job,
     "environment": _text,
     "verdict": _verdict,
     "rule": _text,
+    "approvals": _count,
+    "reviewers": _reviewers,
 }

@@ -21,6 +21,12 @@ RISKS: Mapping[str, tuple[str, ...]] = {
     "It may send or publish.": ("send", "mail", "sms", "publish", "post", "tweet", "notify", "broadcast"),
     "It may change access rights.": ("grant", "revoke", "role", "permission", "password", "secret", "invite", "share"),
 }
+# The risks of which one person's word may be too little, and whose arguments may be too much to show.
+GRAVE = ("It may move money.", "It may delete.")
+_SUGGESTED = """\
+# approvals = 2               # two different people
+# hide = ["card.number"]      # arguments that a reviewer needn't see\
+"""
 _HEAD = """\
 # A first policy, written from the agent's tools. It is strict: loosen it by hand, where you know better.
 # The first rule that matches a call decides. A call that no rule matches is denied: a new tool needs a rule.
@@ -114,6 +120,8 @@ def _rule(tool: _Tool, reviewers: str | None) -> str:
     lines += ['verdict = "review"', f"reviewers = [{_quoted(reviewers)}]"]
     if tool.risk:
         lines.append(f"description = {_quoted(tool.risk)}")
+    if tool.risk in GRAVE:
+        lines.append(_SUGGESTED)
     return "\n".join([*lines, ""])
 
 

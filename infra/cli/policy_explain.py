@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,12 @@ PassedOver = Sequence[tuple[str, str]]
 
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The policy", exists=True, dir_okay=False)],
-    call: Annotated[str, typer.Option(metavar="JSON", help='The call, as {"tool": "refund", "args": {}}')],
+    call: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON", help='The call, as {"tool": "refund", "args": {}}; destination and unseen may be added'
+        ),
+    ],
     job: Annotated[str, typer.Option(metavar="JSON", help="What conditions see as job")] = "{}",
     environment: Annotated[str | None, typer.Option(metavar="NAME", help="Instead of SIGNOFF_ENVIRONMENT")] = None,
     json: JsonFlag = False,
@@ -44,17 +50,45 @@ def _json(text: str, option: str) -> Any:
 
 
 def _facts(judgement: Judgement) -> dict[str, Any]:
-    asked = judgement.verdict is Verdict.review
     return {
         "verdict": str(judgement.verdict),
         "rule": judgement.rule,
         "reason": judgement.reason,
-        "reviewers": list(judgement.reviewers) if asked else [],
-        "decisions": [str(word) for word in judgement.decisions] if asked else [],
-        "deadline_seconds": judgement.deadline_seconds if asked else None,
-        "approval_valid_for_seconds": judgement.approval_valid_for_seconds if asked else None,
+        **(_asked(judgement) if judgement.verdict is Verdict.review else _NOBODY),
         "description": judgement.description,
+        "hidden": list(judgement.hidden),
         "policy_digest": judgement.policy_digest,
+    }
+
+
+_NOBODY: Mapping[str, Any] = {
+    "reviewers": [],
+    "approvals": 0,
+    "decisions": [],
+    "deadline_seconds": None,
+    "ladder": [],
+    "at_deadline": None,
+    "escalate_to": [],
+    "approval_valid_for_seconds": None,
+    "tool_changes": [],
+    "edits_need_another": False,
+    "shown": {},
+}
+
+
+def _asked(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "reviewers": list(judgement.reviewers),
+        "approvals": judgement.approvals,
+        "decisions": [str(word) for word in judgement.decisions],
+        "deadline_seconds": judgement.deadline_seconds,
+        "ladder": [rung.to_dict() for rung in judgement.ladder],
+        "at_deadline": str(judgement.at_deadline) if judgement.deadline_seconds else None,
+        "escalate_to": list(judgement.escalate_to),
+        "approval_valid_for_seconds": judgement.approval_valid_for_seconds,
+        "tool_changes": list(judgement.tool_changes),
+        "edits_need_another": judgement.edits_need_another,
+        "shown": dict(judgement.shown),
     }
 
 
@@ -74,9 +108,24 @@ def _passed_over(policy: Policy, call: PolicyCall, judgement: Judgement) -> Pass
 
 
 def _print(facts: dict[str, Any], passed: PassedOver) -> None:
-    lists = {name: ", ".join(facts[name]) or None for name in ("reviewers", "decisions")}
-    shown = {name.replace("_", " "): value for name, value in (facts | lists).items()}
-    print_facts(shown)
+    print_facts({name.replace("_", " "): _in_words(name, value) for name, value in facts.items()})
     if passed:
         print_line("\nThese come before and don't match:")
         print_table(("rule", "because"), passed)
+
+
+def _in_words(name: str, value: Any) -> Any:
+    if name == "ladder":
+        return "; ".join(map(_rung, value)) or None
+    if name == "shown":
+        return "; ".join(f"{path} = {dumps(fact, ensure_ascii=False)}" for path, fact in value.items()) or None
+    if isinstance(value, bool) or value == 0:
+        return "yes" if value else None
+    return ", ".join(value) or None if isinstance(value, list) else value
+
+
+def _rung(rung: Mapping[str, Any]) -> str:
+    after = f"after {rung['after_seconds']:g} s"
+    if not rung["reviewers"]:
+        return f"{after} a reminder"
+    return f"{after} {', '.join(rung['reviewers'])} {'instead' if rung['replace'] else 'too'}"

@@ -43,7 +43,14 @@ def _read(cases: Path) -> list[PolicyCase]:
 
 def _in_words(failure: Failure) -> str:
     case, judgement = failure
-    wanted, got = str(case.verdict), str(judgement.verdict)
-    if case.rule is not None:
-        wanted, got = f"{wanted} by {case.rule!r}", f"{got} by {judgement.rule!r}"
-    return f"{case.name}: {got} instead of {wanted}; {judgement.reason}"
+    wrong = case.wrong(judgement)
+    if "verdict" in wrong or "rule" in wrong:
+        by = ("", "") if case.rule is None else (f" by {case.rule!r}", f" by {judgement.rule!r}")
+        wanted, got = f"{case.verdict}{by[0]}", f"{judgement.verdict}{by[1]}"
+        return f"{case.name}: {got} instead of {wanted}; {judgement.reason}"
+    differ = (f"{key} {_said(got)} instead of {_said(wanted)}" for key, (wanted, got) in wrong.items())
+    return f"{case.name}: {', '.join(differ)}; {judgement.reason}"
+
+
+def _said(value: object) -> str:
+    return ", ".join(map(str, value)) or "nobody" if isinstance(value, list) else str(value)

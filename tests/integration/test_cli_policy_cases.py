@@ -68,6 +68,14 @@ def test_each_failure_is_a_line_and_the_exit_code_1(tmp_path: Path) -> None:
     ]
 
 
+def test_who_and_how_many_are_asked_can_be_expected(tmp_path: Path) -> None:
+    right, wrong = 'approvals = 1\nreviewers = ["finance"]\n', 'approvals = 2\nreviewers = ["b", "a"]\n'
+    assert judged(tmp_path, GOOD + right).exit_code == 0
+    assert judged(tmp_path, GOOD + wrong).stdout.splitlines()[0] == (
+        "case 1 (refund): approvals 1 instead of 2, reviewers finance instead of a, b; 'big' says review"
+    )
+
+
 def test_the_environment_of_cases_that_name_none_is_the_setting(tmp_path: Path) -> None:
     assert "a small one" not in judged(tmp_path, BAD, environment="production").stdout
     assert "a small one" in judged(tmp_path, f'environment = "test"\n{BAD}', environment="production").stdout

@@ -26,7 +26,14 @@ verdict = "review"
 reviewers = ["finance", "directors"]
 decisions = ["approve", "reject"]
 deadline = "24h"
-description = "A refund can't be called back."
+reminders = ["1h"]
+escalation = [{ after = "2h", reviewers = ["leads"], replace = true }]
+at_deadline = "escalate"
+escalate_to = ["@dana"]
+approvals = 2
+description = "A refund of {args.amount} can't be called back."
+hide = ["card"]
+show = ["destination", "args.card"]
 
 [[rules]]
 name = "own"
@@ -77,10 +84,21 @@ def test_a_review_with_all_that_the_rule_says(file: Path) -> None:
         "rule": "big",
         "reason": "'big' says review",
         "reviewers": ["finance", "directors"],
+        "approvals": 2,
         "decisions": ["approve", "reject"],
         "deadline_seconds": 86400.0,
+        "ladder": [
+            {"after_seconds": 3600.0, "reviewers": [], "replace": False},
+            {"after_seconds": 7200.0, "reviewers": ["leads"], "replace": True},
+        ],
+        "at_deadline": "escalate",
+        "escalate_to": ["@dana"],
         "approval_valid_for_seconds": None,
-        "description": "A refund can't be called back.",
+        "tool_changes": [],
+        "edits_need_another": False,
+        "shown": {"destination": None, "args.card": "(missing)"},
+        "description": "A refund of 500 can't be called back.",
+        "hidden": ["card"],
     }
 
 
@@ -111,9 +129,23 @@ def test_a_condition_without_an_answer_decides_by_a_review(file: Path) -> None:
     assert "can't be evaluated: 'submitted_by' is missing" in document["reason"]
 
 
+def test_destination_and_unseen_are_of_the_call_and_what_is_hidden_is_not_shown(file: Path) -> None:
+    args = {"amount": 500, "card": "4111"}
+    result = explain(file, {"tool": "refund", "args": args, "destination": {"host": "a"}, "unseen": {}}, "--json")
+    assert json.loads(result.stdout)["shown"] == {"destination": {"host": "a"}, "args.card": "[hidden]"}
+    assert "4111" not in result.stdout
+    assert (
+        'shown             destination = {"host": "a"}'
+        in explain(file, {"tool": "refund", "args": args, "destination": {"host": "a"}}).stdout
+    )
+
+
 def test_people_read_the_same(file: Path) -> None:
     lines = explain(file, {"tool": "refund", "args": {"amount": 500}}).stdout.splitlines()
     assert "reviewers         finance, directors" in lines
+    assert "approvals         2" in lines
+    assert "ladder            after 3600 s a reminder; after 7200 s leads instead" in lines
+    assert "escalate to       @dana" in lines
     assert any(line.split() == ["rule", "1", "(lookup_*)", "it", "is", "for", "lookup_*"] for line in lines)
 
 
@@ -123,6 +155,7 @@ def test_people_read_the_same(file: Path) -> None:
         ('{"tool": "refund"', "--call: it is not JSON"),
         ('{"tool": "refund", "args": {"amount": NaN}}', "NaN is not a number"),
         ({"tool": "refund", "argz": {}}, "the call: the key 'argz' is unknown; did you mean 'args'?"),
+        ({"tool": "refund", "unseen": []}, "the call: unseen: must be an object: values by name"),
         ([], "the call: must be an object"),
     ],
 )

@@ -81,6 +81,24 @@ def test_a_job_has_labels_even_if_none_are_named() -> None:
     assert failed(case(verdict="deny", rule="no rule")) == []
 
 
+def test_nobody_is_asked_unless_it_is_a_review() -> None:
+    allowed = {"environment": "production", "job": {"submitted_by": "shop"}}
+    assert failed(case(approvals=0, reviewers=[], **allowed)) == []
+    assert failed(case(approvals=1, **allowed)) == [("case 1 (refund)", "allow", "own")]
+    assert failed(case(500, verdict="review", approvals=1, reviewers=["finance"])) == []
+    assert failed(case(500, verdict="review", approvals=2), case(500, verdict="review", reviewers=["x"])) == [
+        ("case 1 (refund)", "review", "big"),
+        ("case 2 (refund)", "review", "big"),
+    ]
+
+
+def test_conditions_see_the_destination_and_what_the_model_never_saw() -> None:
+    policy = Policy([allow("post", when="destination.host == unseen.home", reviewers=["leads"])])
+    home: dict[str, Any] = {"tool": "post", "destination": {"host": "a"}, "unseen": {"home": "a"}, "verdict": "allow"}
+    cases = [home, {**home, "unseen": {"home": "b"}, "verdict": "deny"}, {**home, "unseen": {}, "verdict": "review"}]
+    assert failures(policy, read_cases({"cases": cases}, "test")) == []
+
+
 def test_everything_that_is_wrong_is_said_at_once_with_its_place() -> None:
     day = datetime.date(2026, 1, 1)
     cases = [
@@ -90,6 +108,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_place() -> None:
         case(args={"when": day}),
         case(job={"label": {}, "labels": {"a": 1}, "id": 7}),
         "refund",
+        case(approvals=-1, reviewers="finance", destination={"at": day}, unseen=[]),
     ]
     assert problems({"cases": cases, "job": {"thred": ""}, "enviroment": ""}) == [
         "the file: the key 'enviroment' is unknown; did you mean 'environment'?",
@@ -105,6 +124,10 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_place() -> None:
         "case 5 (refund): job: id: must be text",
         "case 5 (refund): job: labels: must be an object: texts by name",
         "case 6: must be an object",
+        "case 7 (refund): destination: at: a date is not JSON",
+        "case 7 (refund): unseen: must be an object: values by name",
+        "case 7 (refund): approvals: must be a whole number; 0 where nobody is asked",
+        "case 7 (refund): reviewers: must be a list of words; empty where nobody is asked",
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from signoff.domain import Policy, Verdict, parse_policy
 from signoff.domain.effects import EffectClass
 from signoff.domain.errors import InvalidRequest, PolicyInvalid
-from signoff.domain.policy_starter import RISKS, risk_of, starter_policy
+from signoff.domain.policy_starter import GRAVE, RISKS, risk_of, starter_policy
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "policy.md"
 
@@ -86,6 +86,13 @@ def test_reviewers_are_asked_and_read_why() -> None:
     ]
 
 
+def test_what_is_suggested_for_money_and_deletion_holds_without_its_comment_sign() -> None:
+    text = starter_policy({name: tool("opaque") for name in ("refund", "delete_user", "send_mail", "go")}, "finance")
+    policy = parse_policy(re.sub(r"^# (approvals|hide) =", r"\1 =", text, flags=re.MULTILINE))
+    found = {rule.tool: (rule.approvals, bool(rule.hide)) for rule in policy.rules}
+    assert found == {"refund": (2, True), "delete_user": (2, True), "send_mail": (1, False), "go": (1, False)}
+
+
 def test_each_rule_has_its_reason_above_it() -> None:
     lines = starter_policy({"get_roles": tool("read"), "refund": tool("keyed"), "go": tool("read")}, "x").splitlines()
     reasons = [lines[index - 1] for index, line in enumerate(lines) if line == "[[rules]]"]
@@ -138,3 +145,7 @@ def test_whatever_the_names_the_text_holds_exactly_these_tools(classes: dict[str
 def test_the_reference_lists_the_words() -> None:
     rows = re.findall(r"^\| (`.*`) \| (It may .*) \|$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
     assert {risk: tuple(re.findall(r"`(\w+)`", cell)) for cell, risk in rows} == RISKS
+
+
+def test_what_is_grave_is_a_risk() -> None:
+    assert set(GRAVE) <= set(RISKS)
