@@ -30,6 +30,8 @@ class Settings(BaseSettings):
     http_host: str = "127.0.0.1"
     http_port: int = 8080
     http_max_body_bytes: int = 1_000_000
+    http_requests_per_minute: int = Field(default=6000, ge=0, description="Of one caller to one process; 0: no limit")
+    http_failed_logins_per_minute: int = Field(default=60, ge=0, description="From one client address; 0: no limit")
 
     worker_pool: Literal["prefork", "threads"] = "threads"
     worker_concurrency: int = Field(default=8, ge=1)

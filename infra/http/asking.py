@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from signoff.domain.authority import Principal
 from signoff.domain.errors import InvalidRequest
+from signoff.infra.http.rate_limits import mark_known
 from signoff.infra.json_text import parse_json
 from signoff.infra.postgres.views import DEFAULT_ROWS, Page
 from signoff.infra.services import Services
@@ -26,10 +27,13 @@ async def _services(request: Request) -> Services:
 
 
 async def _caller(
+    request: Request,
     services: Annotated[Services, Depends(_services)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Principal:
-    return await authenticate(services.store, credentials.credentials if credentials else None)
+    who = await authenticate(services.store, credentials.credentials if credentials else None)
+    mark_known(request)
+    return who
 
 
 async def _json_body(request: Request) -> Any:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from signoff.infra.http.asking import App, one_header
 from signoff.infra.http.dialects import require_envelope
 from signoff.infra.http.openapi import ENVELOPE, WRITE, body, headers
+from signoff.infra.http.rate_limits import mark_known
 from signoff.infra.postgres.views_reviews import decided_view
 from signoff.infra.webhooks.inbound import decide_by_envelope
 from signoff.infra.webhooks.signatures import SignatureHeaders
@@ -42,4 +43,5 @@ async def decide(
         door=DOOR,
         environment=app.settings.environment,
     )
+    mark_known(request)
     return JSONResponse(decided_view(decided))
