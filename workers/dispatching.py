@@ -9,11 +9,14 @@ from typing import Protocol
 from signoff.infra.addresses import Addresses
 from signoff.infra.bootstrap import open_services
 from signoff.infra.hints import CeleryHints
+from signoff.infra.mail import Mailer, relay_of
 from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
+from signoff.infra.webhooks.outbound import Poster
 from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, recovery, run_activities
 from signoff.workers.sealing import SealAudit
+from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
 
 
 class Stream(Activity, Protocol):
@@ -34,10 +37,16 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                 PublishEvents(store, redis_url, settings),
                 TakeJobs(store, hints, redis_url, settings),
                 TakeDecisions(store, hints, redis_url, settings),
+                SendDue(store, Poster(), Mailer(relay_of(settings))),
             ]
             try:
-                forgetting: list[Activity] = [ForgetOldEvents(store, settings), ForgetOldDeliveries(store)]
-                activities = [*recovery(store, hints, settings), SealAudit(store), *streams, *forgetting]
+                forgetting: list[Activity] = [
+                    ForgetOldEvents(store, settings),
+                    ForgetOldDeliveries(store),
+                    ForgetOldSendings(store),
+                ]
+                fanning = FanOutEvents(store, settings.public_url)
+                activities = [*recovery(store, hints, settings), SealAudit(store), fanning, *streams, *forgetting]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
             finally:
                 for stream in streams:
