@@ -12,7 +12,7 @@ from signoff.infra.postgres.views_events import DEFAULT_EVENTS, START, list_even
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
 
-@router.get("", responses=problems(401, 403, 422, 503))
+@router.get("", responses=problems(401, 403, 422, 429, 503))
 async def list_(app: App, who: Caller, after: str = START, limit: int = DEFAULT_EVENTS) -> JSONResponse:
     """List events behind a cursor, oldest first, as CloudEvents."""
     async with app.store.connection() as conn:
