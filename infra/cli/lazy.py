@@ -33,9 +33,10 @@ COMMANDS: Mapping[str, Lazy] = {
     "effects": Lazy("effects", "List, show, replay, resolve and skip effects"),
     "standing": Lazy("standing", "Allow or deny calls beforehand, list that, take it back"),
     "people": Lazy("people", "Say what persons may see and decide"),
-    "tokens": Lazy("tokens", "Create, list and revoke tokens"),
-    "endpoints": Lazy("endpoints", "Create, list and revoke webhook endpoints"),
+    "tokens": Lazy("tokens", "Create, list, rotate and revoke tokens"),
+    "endpoints": Lazy("endpoints", "Create, list, change, rotate and revoke webhook endpoints"),
     "audit": Lazy("audit", "Verify, export and list what was done, chained"),
+    "subscriptions": Lazy("subscriptions", "Create and manage subscriptions: where events are sent"),
     "policy": Lazy("policy", "Write, check, explain and test policy files"),
 }
 

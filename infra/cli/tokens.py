@@ -13,12 +13,14 @@ from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.infra.cli.acting import administer
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.output import JsonFlag, moment, note, print_json, print_line, print_table
+from signoff.infra.cli.overlap import Overlap, overlap_words, read_overlap
 from signoff.infra.postgres.principals import PrincipalTable
+from signoff.infra.postgres.token_rotation import end_token
 from signoff.infra.postgres.views import iso
 from signoff.infra.services import Services
 from signoff.infra.tokens import new_token
 
-app = command_group("Create, list and revoke tokens. Needs the database alone.")
+app = command_group("Create, list, rotate and revoke tokens. Needs the database alone.")
 
 
 def valid_name(value: str | None) -> str | None:
@@ -61,12 +63,7 @@ def create(
             return who, token_id, token[0]
 
     who, token_id, plain = administer(work)
-    if json:
-        print_json({"token": plain, "token_id": str(token_id), **_facts(who)})
-        return
-    typer.echo(plain)
-    if not quiet:
-        _explain(who, token_id)
+    _print_token(plain, token_id, who, quiet, json)
 
 
 @app.command("list")
@@ -81,9 +78,41 @@ def list_(json: JsonFlag = False) -> None:
     if json:
         print_json({"tokens": tokens})
         return
-    columns = ("token_id", "name", "kind", "groups", "rights", "created_at", "last_used_at", "revoked_at")
+    columns = ("token_id", "name", "kind", "groups", "rights", "created_at", "last_used_at", "ends_at", "revoked_at")
     rows = [[_cell(column, token[column]) for column in columns] for token in tokens]
     print_table([column.removesuffix("_at").replace("_", " ") for column in columns], rows)
+
+
+@app.command()
+def rotate(
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOKEN|NAME", help="The token's id, or whose it is if they have one", callback=valid_name
+        ),
+    ],
+    overlap: Overlap = "1h",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the token and nothing else")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Create a token in another's place and show it, this once. The old one is accepted until the overlap has passed.
+
+    What its owner may do, has approved and has submitted stays as it is.
+    """
+    new, token_id = new_token(), uuid4()
+
+    async def work(services: Services) -> Principal:
+        async with services.store.begin() as tx:
+            name = await end_token(tx.conn, _as_id(which) or which, read_overlap(overlap))
+            await tx.principals.add_token(token_id, name, new[1])
+            who = await tx.principals.get(name)
+            assert who is not None
+            return who
+
+    who = administer(work)
+    _print_token(new[0], token_id, who, quiet, json)
+    if not quiet and not json:
+        note(f"The old one ends {overlap_words(overlap)}.")
 
 
 @app.command()
@@ -104,6 +133,22 @@ def revoke(
 
     administer(work)
     print_line(f"revoked: {name if name is not None else token}")
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _print_token(plain: str, token_id: UUID, who: Principal, quiet: bool, json: bool) -> None:
+    if json:
+        print_json({"token": plain, "token_id": str(token_id), **_facts(who)})
+        return
+    typer.echo(plain)
+    if not quiet:
+        _explain(who, token_id)
 
 
 def _wanted(
@@ -146,7 +191,7 @@ def _explain(who: Principal, token_id: UUID) -> None:
 
 
 def _view(row: dict[str, Any]) -> dict[str, Any]:
-    times = {name: iso(row[name]) for name in ("created_at", "last_used_at", "revoked_at")}
+    times = {name: iso(row[name]) for name in ("created_at", "last_used_at", "ends_at", "revoked_at")}
     who = {"name": row["principal"], **{name: row[name] for name in ("kind", "groups", "rights")}}
     return {"token_id": str(row["id"]), **who, **times}
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.api import dump
 from tests.support.cli import Cli
+from tests.support.parked import parked
 
 
 @pytest.fixture
@@ -102,6 +104,54 @@ def test_revoking_by_name_takes_everything_at_once(cli: Cli) -> None:
     cli.ok(None, "tokens", "revoke", "--name", "ada")
     assert [works(cli, token["token"]) for token in tokens] == [False, False]
     assert "[principal_exists]" in cli.refused(None, "tokens", "create", "--name", "ada")
+
+
+def test_a_rotated_token_goes_on_beside_the_new_one(cli: Cli) -> None:
+    first = create(cli, "--name", "ada", "--right", "submit")
+    second = cli.json(None, "tokens", "rotate", "ada", "--overlap", "15m")
+    assert (second["name"], second["rights"]) == ("ada", ["submit"])
+    assert [works(cli, token["token"]) for token in (first, second)] == [True, True]
+    third = cli.ok(None, "tokens", "rotate", second["token_id"], "--overlap", "0", "--quiet").strip()
+    assert [works(cli, token) for token in (first["token"], second["token"], third)] == [True, False, True]
+    ends = [token["ends_at"] is None for token in cli.json(None, "tokens", "list")["tokens"] if token["name"] == "ada"]
+    assert ends == [False, False, True]
+
+
+def test_a_token_that_is_over_has_no_successor(cli: Cli) -> None:
+    first = create(cli, "--name", "ada", "--right", "submit")
+    cli.ok(None, "tokens", "rotate", "ada", "--overlap", "0")
+    for which in (first["token_id"], "nobody", "00000000-0000-4000-8000-000000000000"):
+        assert "[token_not_found]" in cli.refused(None, "tokens", "rotate", which)
+    create(cli, "--name", "ada")
+    assert "2 tokens" in cli.refused(None, "tokens", "rotate", "ada")
+    cli.ok(None, "tokens", "revoke", "--name", "ada")
+    assert "[token_not_found]" in cli.refused(None, "tokens", "rotate", "ada")
+
+
+def test_rotation_leaves_what_a_person_approved_as_it_is(cli: Cli) -> None:
+    job = cli.world(parked)
+    cli.ok("rita", "reviews", "decide", job.review_id, "--approve")
+    before = dump(cli.database_url)
+    cli.ok(None, "tokens", "rotate", "rita", "--overlap", "0")
+    after = dump(cli.database_url)
+    assert {name for name in after if after[name] != before[name]} <= {"tokens", "audit"}
+    assert not works(cli, cli.tokens["rita"])
+    [item] = cli.json("olga", "reviews", "show", job.review_id)["items"]
+    assert (item["decision"]["type"], item["decision"]["reviewer"]) == ("approve", "rita")
+
+
+def test_the_last_use_of_a_token_is_listed(cli: Cli) -> None:
+    token = create(cli, "--name", "ada", "--right", "submit")
+
+    def last_used() -> str | None:
+        [found] = [one for one in cli.json(None, "tokens", "list")["tokens"] if one["token_id"] == token["token_id"]]
+        moment: str | None = found["last_used_at"]
+        return moment
+
+    assert last_used() is None
+    assert works(cli, token["token"])
+    assert last_used() is not None
+    assert "last used" in cli.ok(None, "tokens", "list")
 
 
 def test_revoking_what_is_not_there(cli: Cli) -> None:
