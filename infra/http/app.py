@@ -8,7 +8,18 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from signoff.infra.http import delegations, effects, endpoints, events, health, jobs, reviews, standing, webhooks
+from signoff.infra.http import (
+    delegations,
+    effects,
+    endpoints,
+    events,
+    health,
+    jobs,
+    reviews,
+    standing,
+    subscriptions,
+    webhooks,
+)
 from signoff.infra.http.access import AccessLog
 from signoff.infra.http.limits import BodyLimit
 from signoff.infra.http.problems import add_problem_handlers
@@ -29,7 +40,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     )
     app.state.services = services
     app.state.stopping = stopping
-    for part in (jobs, reviews, delegations, standing, webhooks, endpoints, effects, events, health):
+    for part in (jobs, reviews, delegations, standing, webhooks, endpoints, effects, events, subscriptions, health):
         app.include_router(part.router)
     add_problem_handlers(app)
     settings = services.settings

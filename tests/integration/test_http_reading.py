@@ -34,6 +34,7 @@ async def test_no_get_and_no_head_changes_anything(api: Api, database_url: str) 
     await parked(api.store, refund(30, deadline_seconds=0.001))
     operation = (await api.get("olga", "/v1/effects")).json()["effects"][0]["operation_id"]
     known = {"job_id": job.job_id, "review_id": job.review_id, "operation_id": operation, "endpoint": "bot"}
+    known["subscription"] = "billing"
     before = dump(database_url)
     seen = set()
     for template, _ in routes(api):
@@ -54,7 +55,7 @@ async def test_no_route_but_reads_answers_to_get(api: Api) -> None:
     assert {method for _, method in found} == {"GET", "POST"}
 
 
-VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip", "rotate", "revoke"}
+VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip", "rotate", "revoke", "redeliver"}
 
 
 async def test_alive_and_ready(api: Api, database_url: str) -> None:
@@ -96,4 +97,5 @@ async def test_every_post_with_a_body_says_what_it_takes(api: Api) -> None:
         if "post" in methods and "application/json" not in methods["post"].get("requestBody", {}).get("content", {})
     }
     revoke = "/v1/endpoints/{endpoint}/revoke"
-    assert without == {"/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry", revoke}
+    enable = "/v1/subscriptions/{subscription}/enable"
+    assert without == {"/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry", enable, revoke}
