@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from celery import Celery, signals
 
-from signoff.domain.errors import Unavailable
+from signoff.domain.errors import SettingsInvalid, Unavailable
 from signoff.infra.addresses import Addresses
 from signoff.infra.hints import (
     DECIDE_REVIEW,
@@ -39,8 +39,9 @@ def run_worker(settings: Settings, addresses: Addresses, faults: Faults | None =
     """Serves the agents of `SIGNOFF_AGENTS` until told to stop. Returns the exit code.
 
     Raises:
-        AgentInvalid, PolicyInvalid, SchemaOutdated, StoreUnavailable: before anything is taken.
+        SettingsInvalid, AgentInvalid, PolicyInvalid, SchemaOutdated, StoreUnavailable: before anything is taken.
     """
+    require_no_token(settings)
     agents = serve_agents(settings)
     asyncio.run(register(addresses.database_url, list(agents.values())))
     # Shared with children that are forked later: how a drain reaches them.
@@ -63,6 +64,12 @@ def run_worker(settings: Settings, addresses: Addresses, faults: Faults | None =
     finally:
         process.close()
     return 0
+
+
+def require_no_token(settings: Settings) -> None:
+    """Raises SettingsInvalid if somebody's token is set here: a tool could read it, and decide with it."""
+    if settings.token is not None and settings.token.get_secret_value().strip():
+        raise SettingsInvalid("SIGNOFF_TOKEN is set: a worker must not hold a token that its agents could decide with")
 
 
 async def register(database_url: str, served: list[Served]) -> None:

@@ -93,7 +93,7 @@ async def rotate(app: App, who: Caller, endpoint: EndpointName, raw: JsonBody) -
 async def revoke(app: App, who: Caller, endpoint: EndpointName) -> JSONResponse:
     """Take an endpoint back: nothing that it signs is accepted any more."""
     require_right(who, Right.operate)
-    await _change(app, lambda table: table.revoke(endpoint))
+    await _change(app, lambda table: table.revoke(endpoint, by=who.name))
     return JSONResponse(await _view(app, endpoint))
 
 

@@ -42,9 +42,9 @@ class EndpointTable:
     async def add(self, endpoint: Endpoint, secret: str, *, by: str | None = None) -> None:
         """Inside a transaction. Raises EndpointExists, also for one that is revoked."""
         cursor = await self._conn.execute(
-            "INSERT INTO signoff.endpoints (name, speaks_for, dialect) VALUES (%s, %s, %s)"
+            "INSERT INTO signoff.endpoints (name, speaks_for, dialect, created_by) VALUES (%s, %s, %s, %s)"
             " ON CONFLICT DO NOTHING RETURNING name",
-            (endpoint.name, sorted(endpoint.speaks_for), endpoint.dialect),
+            (endpoint.name, sorted(endpoint.speaks_for), endpoint.dialect, by),
         )
         if await cursor.fetchone() is None:
             raise EndpointExists(f"there is an endpoint {endpoint.name!r} already")
@@ -92,15 +92,19 @@ class EndpointTable:
         await self._conn.execute(END, (overlap, name))
         await self._add_secret(name, secret, by)
 
-    async def revoke(self, name: str) -> None:
-        """Nothing that it signs is accepted any more. Raises EndpointNotFound."""
+    async def revoke(self, name: str, *, by: str | None = None) -> None:
+        """Nothing that it signs is accepted any more. Inside a transaction. Raises EndpointNotFound."""
         cursor = await self._conn.execute(
-            "UPDATE signoff.endpoints SET revoked_at = coalesce(revoked_at, clock_timestamp())"
-            " WHERE name = %s RETURNING name",
-            (name,),
+            "SELECT revoked_at FROM signoff.endpoints WHERE name = %s FOR UPDATE", (name,)
         )
-        if await cursor.fetchone() is None:
+        row = await cursor.fetchone()
+        if row is None:
             raise _not_found(name)
+        if row["revoked_at"] is None:
+            await self._conn.execute(
+                "UPDATE signoff.endpoints SET revoked_at = clock_timestamp(), revoked_by = %s WHERE name = %s",
+                (by, name),
+            )
 
     async def _add_secret(self, name: str, secret: str, by: str | None) -> None:
         await self._conn.execute(

@@ -3,7 +3,9 @@
 -- Groups, and persons as '@name'; '*' alone is everybody, which is what an endpoint could do before.
 ALTER TABLE signoff.endpoints
     ADD COLUMN speaks_for text[] NOT NULL DEFAULT '{*}',
-    ADD COLUMN dialect text;
+    ADD COLUMN dialect text,
+    ADD COLUMN created_by text,    -- null: by whoever administers the database
+    ADD COLUMN revoked_by text;
 ALTER TABLE signoff.endpoints ALTER COLUMN speaks_for DROP DEFAULT;
 
 CREATE TABLE signoff.endpoint_secrets (
@@ -11,7 +13,7 @@ CREATE TABLE signoff.endpoint_secrets (
     endpoint     text NOT NULL REFERENCES signoff.endpoints,
     secret       text NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    created_by   text,             -- null: by whoever administers the database
+    created_by   text,
     ends_at      timestamptz,
     last_used_at timestamptz
 );
