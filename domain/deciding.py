@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -88,7 +88,7 @@ async def expire_review(store: Store, hints: Hints, review_id: UUID) -> bool:
         assert locked is not None
         if not completes(locked.review, ()):
             return True
-        await _complete(tx, locked, (), ReviewStatus.expired, "signoff")
+        await complete_review(tx, locked, (), ReviewStatus.expired, "signoff")
     hints.offer(locked.job.agent, locked.job.id)
     return True
 
@@ -110,23 +110,30 @@ async def _store(tx: Transaction, locked: LockedReview, new: Sequence[Settled], 
         return locked.review.status
     await tx.reviews.decide(new, door)
     if not completes(locked.review, new):
+        if locked.review.claimed_by is not None and not all(settled.ends for settled in new):
+            # The next voice is somebody else's: a claim may not keep them out.
+            await tx.acts.end_claim(locked.review.id)
         await tx.events.append(*(_partial_event(locked.review, settled) for settled in new))
         return ReviewStatus.pending
     expired = any(item.status == "expired" for item in locked.review.items)
     status = ReviewStatus.expired if expired else ReviewStatus.decided
-    await _complete(tx, locked, new, status, actor)
+    await complete_review(tx, locked, new, status, actor)
     return status
 
 
-async def _complete(
-    tx: Transaction, locked: LockedReview, new: Sequence[Settled], status: ReviewStatus, actor: str
+async def complete_review(
+    tx: Transaction, locked: LockedReview, new: Sequence[Settled], status: ReviewStatus, actor: str, **facts: Any
 ) -> None:
+    """Closes a review none of whose items is open once `new` is stored; what was approved is planned, the job goes on.
+
+    `facts` go into the event.
+    """
     review = with_settled(locked.review, new)
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
     await tx.effects.plan(locked.job, allowed, [item.decision for item in allowed if item.decision is not None])
     await _withdraw(tx, [item for item in review.items if item not in allowed], actor)
-    event = _event(review, status, actor)
+    event = _event(review, status, actor, facts)
     if locked.job.status is JobStatus.awaiting_review:
         await tx.jobs.move(review.job_id, JobStatus.queued, event=event)
         return
@@ -136,16 +143,16 @@ async def _complete(
         await tx.jobs.hurry(review.job_id)
 
 
-def _event(review: Review, status: ReviewStatus, actor: str) -> NewEvent:
-    kind = EventType.review_decided if status is ReviewStatus.decided else EventType.review_expired
+def _event(review: Review, status: ReviewStatus, actor: str, facts: Mapping[str, Any]) -> NewEvent:
     data = {
         "review_id": str(review.id),
         "job_id": str(review.job_id),
         "thread_id": review.thread_id,
         "status": str(status),
         "items": [_item_outcome(item) for item in review.items],
+        **facts,
     }
-    return NewEvent(kind, f"reviews/{review.id}", actor, data, review.job_id)
+    return NewEvent(EventType(f"signoff.review.{status}.v1"), f"reviews/{review.id}", actor, data, review.job_id)
 
 
 async def _withdraw(tx: Transaction, items: Sequence[Item], actor: str) -> None:

@@ -36,6 +36,17 @@ class NewReview:
 
 
 @dataclass(frozen=True, slots=True)
+class NewAct:
+    """What was done with a review beside deciding it, by whom, with what they said and what belongs to it."""
+
+    act: str
+    actor: str
+    message: str | None = None
+    facts: Mapping[str, Any] | None = None
+    item_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LockedReview:
     """A review under lock, with what judging an answer to it needs."""
 
@@ -99,7 +110,7 @@ class Reviews(Protocol):
         """The deadline as stored, if there is one; False if this pause has its review already."""
 
     async def is_answered(self, thread_id: str, interrupt_id: str) -> bool:
-        """True if the pause's review is decided or expired, and no run has used that yet."""
+        """True if the pause's review is closed, however it was, and no run has used that yet."""
 
     async def lock(self, review_id: UUID) -> LockedReview | None: ...
 
@@ -121,6 +132,32 @@ class Reviews(Protocol):
         """True if some review of the job waits for a decision."""
 
     async def past_deadline(self, limit: int) -> Sequence[UUID]: ...
+
+
+class ReviewActs(Protocol):
+    """What is done with a review beside deciding it. Each is called with the review locked, and it is pending."""
+
+    async def add(self, review_id: UUID, act: NewAct) -> None: ...
+
+    async def seen_by(self, review_id: UUID) -> Sequence[str]:
+        """The reviewers (groups, and people written `@name`) who see it: all who were ever asked."""
+
+    async def claim(self, review_id: UUID, by: str, seconds: float) -> datetime:
+        """Until when it is claimed: `seconds` from now, or longer if a claim of the same person lasts longer."""
+
+    async def end_claim(self, review_id: UUID) -> None: ...
+
+    async def assign(self, item_ids: Sequence[UUID], to: Sequence[str]) -> None:
+        """Only these are to decide the items; to nobody: all who may."""
+
+    async def cancel_items(self, review_id: UUID) -> None:
+        """Cancels the open items."""
+
+    async def climb(self, item: Item, next_after_seconds: float | None) -> datetime | None:
+        """Stores where the ladder has left the item; returns when its next rung is due, if there is one."""
+
+    async def escalate(self, review_id: UUID, reviewers: Sequence[str]) -> None:
+        """These see the review from now on."""
 
 
 class Effects(Protocol):
@@ -217,6 +254,8 @@ class Transaction(Protocol):
     def threads(self) -> Threads: ...
     @property
     def reviews(self) -> Reviews: ...
+    @property
+    def acts(self) -> ReviewActs: ...
     @property
     def effects(self) -> Effects: ...
     @property

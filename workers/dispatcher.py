@@ -22,6 +22,7 @@ from signoff.infra.hints import CeleryHints
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.infra.settings import Settings
+from signoff.workers.climbing import ClimbLadders
 from signoff.workers.recording import take_step
 
 log = logging.getLogger(__name__)
@@ -228,5 +229,6 @@ def recovery(store: PostgresStore, hints: CeleryHints, settings: Settings) -> li
         HoldExhausted(store, settings),
         DoubtLapsedEffects(store),
         FireDeadlines(store, hints),
+        ClimbLadders(store),
         PromoteWaiting(store, hints),
     ]

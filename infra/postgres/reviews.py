@@ -127,7 +127,7 @@ class ReviewTable:
     async def is_answered(self, thread_id: str, interrupt_id: str) -> bool:
         cursor = await self._conn.execute(
             "SELECT 1 AS one FROM signoff.reviews WHERE thread_id = %s AND interrupt_id = %s"
-            " AND status IN ('decided', 'expired') AND resumed_at IS NULL",
+            " AND status <> 'pending' AND resumed_at IS NULL",
             (thread_id, interrupt_id),
         )
         return await cursor.fetchone() is not None

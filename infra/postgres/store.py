@@ -21,6 +21,7 @@ from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
+from signoff.infra.postgres.review_acts import ReviewActTable
 from signoff.infra.postgres.reviews import ReviewTable
 from signoff.infra.postgres.standing import StandingTable
 from signoff.infra.postgres.threads import ThreadTable
@@ -50,6 +51,10 @@ class PostgresTransaction:
     @cached_property
     def reviews(self) -> ReviewTable:
         return ReviewTable(self.conn)
+
+    @cached_property
+    def acts(self) -> ReviewActTable:
+        return ReviewActTable(self.conn)
 
     @cached_property
     def effects(self) -> EffectTable:
