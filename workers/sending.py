@@ -17,14 +17,13 @@ from signoff.infra.mail import Mailer
 from signoff.infra.postgres.event_facts import facts_of
 from signoff.infra.postgres.sendings import Claimed, NewSending, SendingTable
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
-from signoff.infra.postgres.subscriptions import Subscription, SubscriptionTable
+from signoff.infra.postgres.subscriptions import OURSELVES, Subscription, SubscriptionTable
 from signoff.infra.postgres.views_events import read_cursor
 from signoff.infra.webhooks.bodies import body_of
 from signoff.infra.webhooks.outbound import CLOUDEVENT, JSON, Poster, Request
 
 log = logging.getLogger(__name__)
 
-ACTOR = "signoff"
 EVENTS_AT_ONCE = 200
 SENDINGS_AT_ONCE = 32
 OF_ONE_SUBSCRIPTION = 8
@@ -162,10 +161,10 @@ class ForgetOldSendings:
 
 async def _disable(tx: PostgresTransaction, sending: Claimed) -> None:
     reason = "the receiver answered 410: it is gone"
-    if await SubscriptionTable(tx.conn).disable(sending.subscription_id, ACTOR, reason):
+    if await SubscriptionTable(tx.conn).disable(sending.subscription_id, OURSELVES, reason):
         data = {"subscription_id": str(sending.subscription_id), "name": sending.name, "reason": reason}
         subject = f"subscriptions/{sending.subscription_id}"
-        await tx.events.append(NewEvent(EventType.subscription_disabled, subject, ACTOR, data))
+        await tx.events.append(NewEvent(EventType.subscription_disabled, subject, OURSELVES, data))
 
 
 def _request(sending: Claimed) -> Request:

@@ -15,6 +15,7 @@ from psycopg.rows import DictRow, dict_row
 from signoff.domain.errors import SchemaOutdated
 from signoff.infra.cli.checks import Check, failed, judged, passed
 from signoff.infra.cli.checks_audit import check_audit
+from signoff.infra.cli.checks_sendings import check_sendings
 from signoff.infra.cli.checks_waiting import check_poison, check_workers
 from signoff.infra.postgres.migrate import OLDEST_POSTGRES
 from signoff.infra.postgres.schema import REVISION, require_current_schema
@@ -114,6 +115,7 @@ async def _flow(conn: Connection) -> Sequence[Check]:
         await check_workers(conn, PATIENCE_SECONDS),
         await _late(conn, "events", UNPUBLISHED, "not published", f"{look} Redis?"),
         await check_poison(conn),
+        await check_sendings(conn),
         await check_audit(conn),
     ]
 

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from signoff.domain.errors import SubscriptionExists, SubscriptionNotFound
 from signoff.domain.subscriptions import EventFilter, NewSubscription, SubscriptionKind, parse_filter
 
+OURSELVES = "signoff"
 COLUMNS = """id, name, kind, target, event_types, filter, template, allow_private, disabled_at IS NOT NULL AS disabled,
     cursor_tx::text AS cursor_tx, cursor_position"""
 
@@ -41,9 +42,11 @@ END_SECRETS = """
 UPDATE signoff.subscription_secrets SET ends_at = least(ends_at, clock_timestamp() + %s) WHERE subscription_id = %s
 """
 
+# A person may put their name under what we have disabled: then somebody knows of it.
 DISABLE = """
-UPDATE signoff.subscriptions SET disabled_at = clock_timestamp(), disabled_by = %s, disabled_reason = %s
-WHERE id = %s AND disabled_at IS NULL RETURNING id
+UPDATE signoff.subscriptions SET disabled_at = coalesce(disabled_at, clock_timestamp()), disabled_by = %(by)s,
+    disabled_reason = %(reason)s
+WHERE id = %(id)s AND (disabled_at IS NULL OR disabled_by = %(ours)s AND %(by)s <> %(ours)s) RETURNING id
 """
 ENABLE = """
 UPDATE signoff.subscriptions SET disabled_at = NULL, disabled_by = NULL, disabled_reason = NULL
@@ -133,7 +136,8 @@ class SubscriptionTable:
 
     async def disable(self, id_: UUID, by: str, reason: str) -> bool:
         """False if it is disabled already."""
-        return await self._one(DISABLE, (by, reason, id_)) is not None
+        parameters = {"id": id_, "by": by, "reason": reason, "ours": OURSELVES}
+        return await self._one(DISABLE, parameters) is not None
 
     async def enable(self, id_: UUID) -> bool:
         """False if it is not disabled."""

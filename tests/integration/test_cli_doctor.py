@@ -49,7 +49,7 @@ def change(cli: Cli, sql: str) -> None:
 def test_all_is_well(cli: Cli) -> None:
     code, checks = examine(cli)
     assert code == 0
-    flow = ["leases", "jobs", "workers", "events", "poison", "audit"]
+    flow = ["leases", "jobs", "workers", "events", "poison", "sendings", "audit"]
     assert list(checks) == ["database", "clock", "schema", "indexes", *flow, "redis", "eviction"]
     assert "PostgreSQL" in checks["database"]["found"]
     table = cli.ok(None, "doctor")
