@@ -82,9 +82,9 @@ def _row(document: Mapping[str, Any]) -> Row:
     texts += [document[key] for key in ("job", "digest") if document[key] is not None]
     if not (_are(int, document["position"]) and _are(str, *texts)):
         raise _Unreadable("not a row")
-    # The hash of the line is for programs; what counts is the one in the seal.
     named = {key: document[key] for key in ROW_KEYS - {"body", "hash"}}
-    return Row(**named, body=document["body"] if isinstance(document["body"], dict) else None)
+    body = document["body"] if isinstance(document["body"], dict) else None
+    return Row(**named, body=body, claimed=document["hash"])
 
 
 def _seal(document: Mapping[str, Any]) -> Seal:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
 
 from signoff.domain.audit_chain import Finding, Head, Verifier, Wrong
 from signoff.domain.audit_export import read_lines
@@ -63,13 +65,18 @@ class Verdict:
 
 
 async def verify_database(services: Services, head: Head | None) -> Verdict:
-    verdict = Verdict(Verifier(head))
     async with services.store.begin() as tx:
         await read_snapshot(tx.conn)
-        async with aclosing(sealed(tx.conn)) as seals:
-            async for seal, rows in seals:
-                verdict.add(verdict.verifier.add(seal, rows))
-        verdict.unsealed = await unsealed(tx.conn)
+        return await verify_chain(tx.conn, head)
+
+
+async def verify_chain(conn: AsyncConnection[DictRow], head: Head | None) -> Verdict:
+    """In one transaction, as `sealed` needs it."""
+    verdict = Verdict(Verifier(head))
+    async with aclosing(sealed(conn)) as seals:
+        async for seal, rows in seals:
+            verdict.add(verdict.verifier.add(seal, rows))
+    verdict.unsealed = await unsealed(conn)
     first = verdict.verifier.first
     if first is not None and first > 1:
         verdict.add([Finding(Wrong.seal_removed, f"seals 1 to {first - 1} are missing before it", first)])

@@ -25,20 +25,22 @@ SELECT number, {TIME.format("sealed_at")} AS at, encode(previous, 'hex') AS prev
     encode(hash, 'hex') AS hash, last_tx::text::numeric AS last_tx, last_position, era
 FROM signoff.audit_seals WHERE number > %(after)s ORDER BY number
 """
-# The rows of an era in the order of sealing, behind a cursor. Some fetches later other seals may have come: a snapshot.
+# The rows of an era in the order of sealing. In the first there is no lowest one: somebody may have put it there.
 ROWS = f"""
 SELECT {ROW_COLUMNS}, tx::text::numeric AS tx FROM signoff.audit
-WHERE (tx, position) > (%(tx)s::text::xid8, %(position)s) AND position > %(era)s
-    AND position <= coalesce((SELECT min(era) FROM signoff.audit_seals WHERE era > %(era)s), 9223372036854775807)
+WHERE position <= coalesce((SELECT min(era) FROM signoff.audit_seals WHERE era > %(era)s), 9223372036854775807){{}}
 ORDER BY signoff.audit.tx, position
 """
+OF_LATER_ERA = " AND position > %(era)s"
+BEHIND = " AND (tx, position) > (%(tx)s::text::xid8, %(position)s)"
 CURSOR = "SELECT last_tx::text AS tx, last_position AS position, era FROM signoff.audit_seals WHERE number = %s"
 UNSEALED = """
 WITH cursor AS (
     (SELECT number, last_tx, last_position, era FROM signoff.audit_seals ORDER BY number DESC LIMIT 1)
     UNION ALL SELECT 0, '0', 0, 0 ORDER BY number DESC LIMIT 1)
 SELECT count(*) AS rows, coalesce(extract(epoch FROM clock_timestamp() - min(a.at)), 0)::float8 AS seconds
-FROM cursor c JOIN signoff.audit a ON (a.tx, a.position) > (c.last_tx, c.last_position) AND a.position > c.era
+FROM cursor c JOIN signoff.audit a ON (a.tx, a.position) > (c.last_tx, c.last_position)
+    AND (c.era = 0 OR a.position > c.era)
 """
 OF_JOB = f"""
 SELECT {ROW_COLUMNS} FROM signoff.audit WHERE job_id = %(job)s AND position > %(after)s
@@ -139,6 +141,7 @@ class _Rows:
 async def _rows_of_era(conn: Connection, start: dict[str, Any]) -> AsyncGenerator[DictRow, None]:
     async with conn.cursor(f"signoff_audit_{start['era']}") as cursor:
         cursor.itersize = 1000
-        await cursor.execute(ROWS, start)
+        narrowed = (OF_LATER_ERA if start["era"] else "") + (BEHIND if start["position"] else "")
+        await cursor.execute(ROWS.format(narrowed), start)
         async for row in cursor:
             yield row

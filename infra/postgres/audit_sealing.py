@@ -31,7 +31,7 @@ FROM signoff.audit_seals ORDER BY number DESC LIMIT 1
 # What is seen and has yet to come was written in the server that this one was restored from.
 SETTLED = f"""
 SELECT {ROW_COLUMNS}, tx::text AS tx, {TIME.format("clock_timestamp()")} AS now FROM signoff.audit
-WHERE (tx, position) > (%(tx)s::text::xid8, %(position)s) AND position > %(era)s
+WHERE (tx, position) > (%(tx)s::text::xid8, %(position)s) AND (%(era)s = 0 OR position > %(era)s)
     AND (tx < pg_snapshot_xmin(pg_current_snapshot()) OR tx >= pg_snapshot_xmax(pg_current_snapshot()))
 ORDER BY signoff.audit.tx, position LIMIT %(limit)s
 """

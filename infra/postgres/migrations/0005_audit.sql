@@ -200,15 +200,16 @@ BEGIN
 END $$;
 CREATE TRIGGER audit AFTER INSERT ON signoff.jobs FOR EACH ROW EXECUTE FUNCTION signoff.audit_accepted_job();
 
--- An end, a hold, or the way out of one. Who it was is in the event of the same statement.
+-- An end, a hold, or the way out of one. Who it was is in the event of the same statement, or the worker that ended it.
 CREATE FUNCTION signoff.audit_moved_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO signoff.audit (act, actor, job_id, body)
     VALUES ('job.' || CASE NEW.status WHEN 'awaiting_operator' THEN 'held' WHEN 'queued' THEN 'queued_again'
             ELSE NEW.status END,
-        coalesce((SELECT actor FROM signoff.events WHERE job_id = NEW.id AND sequence = NEW.event_sequence
+        coalesce(CASE WHEN NEW.status IN ('succeeded', 'failed') THEN OLD.lease_owner END,
+            (SELECT actor FROM signoff.events WHERE job_id = NEW.id AND sequence = NEW.event_sequence
                 AND tx = pg_current_xact_id()),
-            NEW.cancel_requested_by, OLD.lease_owner, signoff.database_actor()),
+            NEW.cancel_requested_by, signoff.database_actor()),
         NEW.id, json_strip_nulls(json_build_object('error', NEW.error_code,
             'result', signoff.text_digest(NEW.result::text))));
     RETURN NULL;
