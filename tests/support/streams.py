@@ -111,9 +111,9 @@ class World:
         return {"endpoint": ENDPOINT, **signed(self.secret, json.dumps(body).encode(), age=age), **changes}
 
 
-def signed(secret: str, body: bytes, *, age: int = 0) -> dict[str, Any]:
+def signed(secret: str, body: bytes, *, age: int = 0, delivery: str | None = None) -> dict[str, Any]:
     """Standard Webhooks fields over the body, computed without the library."""
-    delivery, timestamp = f"msg_{uuid4().hex}", str(int(time.time()) - age)
+    delivery, timestamp = delivery or f"msg_{uuid4().hex}", str(int(time.time()) - age)
     key = base64.b64decode(secret.removeprefix("whsec_"))
     mac = hmac.new(key, f"{delivery}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     signature = "v1," + base64.b64encode(mac).decode()
