@@ -43,6 +43,7 @@ class Settings(BaseSettings):
     )
     wall_clock_seconds: float = Field(default=900.0, gt=0, description="Running time of one job, waiting not counted")
     max_tool_rounds: int = Field(default=25, ge=1)
+    max_refused_repeats: int = Field(default=3, ge=1)
     drain_seconds: float = Field(default=20.0, gt=0)
 
     dispatch_interval_seconds: float = Field(default=0.25, gt=0)
