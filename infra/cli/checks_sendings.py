@@ -24,7 +24,7 @@ async def check_sendings(conn: AsyncConnection[DictRow]) -> Check:
     rows = await (await conn.execute(LOST, (OURSELVES,))).fetchall()
     found = [f"{row['name']}: {'gone, ' if row['gone'] else ''}{row['dead']} dead" for row in rows]
     remedy = (
-        "see `signoff subscriptions sendings NAME --status dead`; once its receiver is well, enable it if it is gone and"
+        "see `signoff subscriptions sendings NAME --status dead`; once its receiver is well, enable what is gone and"
         " `signoff subscriptions redeliver NAME --status dead`; or disable it by hand, or give them up:"
         " DELETE FROM signoff.sendings WHERE status = 'dead'"
     )
