@@ -19,6 +19,7 @@ from signoff.infra.cli.output import JsonFlag, print_json
 from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
 from signoff.infra.cli.review_screen import print_decided, print_review, print_reviews
 from signoff.infra.decisions_in import read_answers
+from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, show_review
 from signoff.infra.services import Services
@@ -31,16 +32,24 @@ ReviewId = Annotated[UUID, typer.Argument(metavar="REVIEW", help="The review's i
 @app.command("list")
 def list_(
     status: Annotated[ReviewStatus | None, typer.Option(help="Only reviews in this state")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only those that wait for you")] = False,
+    reviewer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those that this group, or @person, was asked about")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only reviews of calls of this tool")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only reviews of this agent")] = None,
+    job: Annotated[UUID | None, typer.Option(metavar="ID", help="Only reviews of this job")] = None,
     limit: Limit = DEFAULT_ROWS,
     cursor: Cursor = None,
     token_file: TokenFile = None,
     json: JsonFlag = False,
 ) -> None:
     """List the reviews that you may see, newest first."""
+    wanted = ReviewFilter(status, reviewer, tool, agent, job, mine)
 
     async def work(services: Services, who: Principal) -> dict[str, Any]:
         async with services.store.connection() as conn:
-            return await list_reviews(conn, status, who, Page(limit, cursor))
+            return await list_reviews(conn, wanted, who, Page(limit, cursor))
 
     page = act(work, token_file)
     print_json(page) if json else print_reviews(page)

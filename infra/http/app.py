@@ -15,6 +15,7 @@ from signoff.infra.http import (
     events,
     health,
     jobs,
+    review_acts,
     reviews,
     standing,
     subscriptions,
@@ -40,7 +41,20 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     )
     app.state.services = services
     app.state.stopping = stopping
-    for part in (jobs, reviews, delegations, standing, webhooks, endpoints, effects, events, subscriptions, health):
+    parts = (
+        jobs,
+        reviews,
+        review_acts,
+        delegations,
+        standing,
+        webhooks,
+        endpoints,
+        effects,
+        events,
+        subscriptions,
+        health,
+    )
+    for part in parts:
         app.include_router(part.router)
     add_problem_handlers(app)
     settings = services.settings

@@ -69,6 +69,8 @@ DECISION = {
         },
         "message": {"type": ["string", "null"]},
         "then": {"enum": ["stop", "ask", "revise", None]},
+        "revision": {"type": ["integer", "null"], "minimum": 1},
+        "digest": {"type": ["string", "null"]},
     },
 }
 _DECISIONS = {"type": "array", "minItems": 1, "items": DECISION}

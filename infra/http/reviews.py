@@ -14,16 +14,28 @@ from signoff.infra.decisions_in import read_answers
 from signoff.infra.http.asking import DOOR, App, Caller, JsonBody, Paging
 from signoff.infra.http.dialects import AnswerDialect, BodyDialect, decisions_body
 from signoff.infra.http.openapi import LIST, READ, WRITE, problems
+from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, require_readable, show_review
 
 router = APIRouter(prefix="/v1/reviews", tags=["reviews"])
 
 
 @router.get("", responses=LIST)
-async def list_(app: App, who: Caller, page: Paging, status: ReviewStatus | None = None) -> JSONResponse:
-    """List the reviews that the caller may see, newest first."""
+async def list_(
+    app: App,
+    who: Caller,
+    page: Paging,
+    status: ReviewStatus | None = None,
+    reviewer: str | None = None,
+    tool: str | None = None,
+    agent: str | None = None,
+    job_id: UUID | None = None,
+    mine: bool = False,
+) -> JSONResponse:
+    """List the reviews that the caller may see, newest first; with `mine` those that wait for the caller."""
+    wanted = ReviewFilter(status, reviewer, tool, agent, job_id, mine)
     async with app.store.connection() as conn:
-        return JSONResponse(await list_reviews(conn, status, who, page))
+        return JSONResponse(await list_reviews(conn, wanted, who, page))
 
 
 @router.get("/{review_id}", responses={**READ, **problems(415)})

@@ -13,7 +13,9 @@ from signoff.domain.authority import Principal, may_reveal
 from signoff.domain.deciding import Decided
 from signoff.domain.errors import ReviewNotFound
 from signoff.domain.review_view import review_view
-from signoff.domain.reviews import ReviewStatus
+from signoff.domain.reviews import Item, ItemStatus
+from signoff.infra.postgres.review_acts import acts_of
+from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.reviews import SELECT, review_of
 from signoff.infra.postgres.views import Page, Query, iso, may_read_reviews, split_page
 
@@ -22,16 +24,13 @@ FROM signoff.reviews r JOIN signoff.jobs j ON j.id = r.job_id"""
 
 
 async def list_reviews(
-    conn: AsyncConnection[DictRow], status: ReviewStatus | None, who: Principal, page: Page | None = None
+    conn: AsyncConnection[DictRow], wanted: ReviewFilter, who: Principal, page: Page | None = None
 ) -> dict[str, Any]:
     """{"reviews", "next"}: newest first, each with all that is needed to decide it. Raises InvalidRequest."""
     page = page or Page()
     query = Query()
     may_read_reviews(query, who)
-    if status is ReviewStatus.pending:
-        query.add("r.status = 'pending'")  # written out: the index of pending reviews is partial
-    else:
-        query.add_equal(r__status=status)
+    wanted.apply(query, who)
     query.add_page(page, "r.created_at", "r.id", UUID)
     sql = f"{HEADS} WHERE {query.where} ORDER BY r.created_at DESC, r.id DESC LIMIT %(rows)s"
     heads = await (await conn.execute(sql, query.parameters)).fetchall()
@@ -40,14 +39,15 @@ async def list_reviews(
 
 
 async def show_review(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> dict[str, Any]:
-    """One review with its items and decisions. Raises ReviewNotFound."""
+    """One review with its items, decisions and acts. Raises ReviewNotFound."""
     query = Query()
     may_read_reviews(query, who)
     query.add_equal(r__id=review_id)
     heads = await (await conn.execute(f"{HEADS} WHERE {query.where}", query.parameters)).fetchall()
     if not heads:
         raise ReviewNotFound(f"there is no review {review_id} that you may read")
-    return (await _views(conn, heads, who))[0]
+    (view,) = await _views(conn, heads, who)
+    return {**view, "acts": (await acts_of(conn, [review_id]))[review_id]}
 
 
 async def require_readable(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> None:
@@ -81,8 +81,9 @@ async def _views(conn: AsyncConnection[DictRow], heads: Sequence[DictRow], who: 
 
 
 def _view(head: Mapping[str, Any], rows: Sequence[DictRow], reveal: bool) -> dict[str, Any]:
-    return review_view(
-        review_of(rows),
+    review = review_of(rows)
+    view = review_view(
+        review,
         agent=head["agent"],
         deadline_at=head["deadline_at"],
         reveal=reveal,
@@ -91,3 +92,17 @@ def _view(head: Mapping[str, Any], rows: Sequence[DictRow], reveal: bool) -> dic
         decided_at=iso(head["decided_at"]),
         resumed_at=iso(head["resumed_at"]),
     )
+    for shown, item in zip(view["items"], review.items, strict=True):
+        shown["ladder"] = _ladder(item)
+    return view
+
+
+def _ladder(item: Item) -> dict[str, Any]:
+    """How far it was climbed, and when it goes on."""
+    goes_on = item.status is ItemStatus.open
+    return {
+        "rung": item.rung,
+        "rungs": len(item.terms.ladder),
+        "next_at": iso(item.next_rung_at) if goes_on else None,
+        "escalated_to": list(item.escalated_to),
+    }

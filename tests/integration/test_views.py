@@ -13,6 +13,7 @@ from psycopg.rows import DictRow
 from signoff.domain.errors import EffectNotFound, JobNotFound, ReviewNotFound
 from signoff.domain.jobs import JobStatus
 from signoff.domain.reviews import ReviewStatus
+from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_effects import EffectFilter, list_effects, show_effect
@@ -25,6 +26,7 @@ from tests.support.parked import OPERATOR, PRODUCER, REVIEWER, STRANGER, parked
 pytestmark = pytest.mark.anyio
 
 MANY = 1000
+PENDING = ReviewFilter(ReviewStatus.pending)
 
 # Copies of the one parked job, with ids of their own, and as many ended jobs before them.
 COPIES = """
@@ -90,7 +92,7 @@ async def test_a_thousand_parked_jobs_are_listed_quickly(conn: AsyncConnection[D
     for who in (OPERATOR, REVIEWER, PRODUCER):
         started = time.perf_counter()
         jobs = await list_jobs(conn, JobFilter(status=JobStatus.awaiting_review), who)
-        reviews = await list_reviews(conn, ReviewStatus.pending, who)
+        reviews = await list_reviews(conn, PENDING, who)
         effects = await list_effects(conn, EffectFilter(), who)
         seconds = time.perf_counter() - started
         assert (len(jobs["jobs"]), len(reviews["reviews"]), len(effects["effects"])) == (50, 50, 50)
@@ -102,8 +104,8 @@ async def test_pages_of_jobs_and_pending_reviews_follow_an_index(conn: AsyncConn
     jobs = await plan(conn, lambda: list_jobs(conn, JobFilter(), OPERATOR, Page(50, cursor)))
     assert "jobs_by_time" in jobs
     assert "Seq Scan on jobs" not in jobs
-    cursor = (await list_reviews(conn, ReviewStatus.pending, REVIEWER))["next"]
-    reviews = await plan(conn, lambda: list_reviews(conn, ReviewStatus.pending, REVIEWER, Page(50, cursor)))
+    cursor = (await list_reviews(conn, PENDING, REVIEWER))["next"]
+    reviews = await plan(conn, lambda: list_reviews(conn, PENDING, REVIEWER, Page(50, cursor)))
     assert "reviews_pending" in reviews
 
 
@@ -121,7 +123,7 @@ async def test_every_row_comes_once_through_the_pages(conn: AsyncConnection[Dict
 
 async def test_who_may_not_read_sees_nothing(conn: AsyncConnection[DictRow]) -> None:
     assert (await list_jobs(conn, JobFilter(), STRANGER))["jobs"] == []
-    assert (await list_reviews(conn, None, STRANGER))["reviews"] == []
+    assert (await list_reviews(conn, ReviewFilter(), STRANGER))["reviews"] == []
     assert (await list_effects(conn, EffectFilter(), STRANGER))["effects"] == []
     cursor = await conn.execute(
         "SELECT r.id, r.job_id, e.operation_id FROM signoff.reviews r JOIN signoff.effects e USING (job_id) LIMIT 1"
