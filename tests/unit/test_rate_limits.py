@@ -93,8 +93,7 @@ class Limited:
 
         await self.limit(scope, _nothing, send)
         if said[0]["status"] == 429:
-            headers = dict(said[0]["headers"])
-            assert int(headers[b"retry-after"]) >= 1
+            assert int(dict(said[0]["headers"])[b"retry-after"]) >= 1
             assert b"rate_limited" in said[1]["body"]
         return int(said[0]["status"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import SecretStr
 
 from signoff.infra.addresses import Addresses
 from signoff.infra.cli.up.running import _environment
@@ -27,7 +28,7 @@ def test_a_worker_with_a_token_refuses_to_start(
 
 @pytest.mark.parametrize("token", [None, "", " "])
 def test_an_empty_one_is_none(token: str | None) -> None:
-    require_no_token(Settings(token=token))
+    require_no_token(Settings(token=None if token is None else SecretStr(token)))
 
 
 def test_up_gives_its_processes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
