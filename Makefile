@@ -55,6 +55,9 @@ acceptance: ## Tests of whole processes from outside
 packaging: ## Wheel, sdist, pins, compose and image
 faults: ## Kills, restarts and lost connections at every named point
 
+mutants: $(INSTALLED) ## Take out one guard after the other; some test must fail each time
+	$(BIN)/python -m tests.mutants $(ARGS)
+
 bench: $(INSTALLED) ## Measure against bare LangGraph; writes build/bench.json
 	$(BIN)/python -m tests.bench $(ARGS)
 
@@ -83,5 +86,5 @@ $(UV):
 clean: ## Remove what was built and cached; .venv stays
 	rm -rf build dist .typing signoff.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.PHONY: help install typing check test unit contract integration acceptance packaging faults bench demo up wheel \
+.PHONY: help install typing check test unit contract integration acceptance packaging faults mutants bench demo up wheel \
 	requirements clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,8 +15,10 @@ from signoff.domain.authority import Principal
 from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.deciding import Decided, decide_review, expire_review
 from signoff.domain.decisions import parse_answers
-from signoff.domain.errors import AlreadyDecided, ReviewCancelled, ReviewExpired, ReviewNotFound, SignoffError
+from signoff.domain.errors import AlreadyDecided, Conflict, ReviewCancelled, ReviewExpired, ReviewNotFound, SignoffError
 from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.judging import judge_answers
+from signoff.domain.registered import Registered
 from signoff.domain.reviews import Review
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
@@ -224,3 +227,27 @@ async def test_what_was_left_open_can_be_decided_until_its_own_deadline(store: P
     assert (review.status, after.status) == ("pending", JobStatus.awaiting_review)
     assert (await decide(store, job.review_id, {**APPROVE, "tool_call_id": "calm"})).status == "expired"
     assert (await look(store, job.review_id))[1].status is JobStatus.queued
+
+
+@pytest.mark.parametrize("moved", ["status = 'cancelled'", "status = 'expired'", "revision = 2"])
+async def test_an_item_that_has_moved_since_it_was_read_takes_no_decision(
+    store: PostgresStore, database_url: str, moved: str
+) -> None:
+    job = await parked(store)
+    review, _ = await look(store, job.review_id)
+    settled = judge_answers(
+        review,
+        parse_answers({"decisions": [APPROVE]}),
+        REVIEWER,
+        now=datetime.now(UTC),
+        registered=Registered("desk", {"submitted_by": "shop"}, "test"),
+        lineage_root="root",
+        new_id=uuid4,
+    ).new
+    # The lock keeps this from happening; the row's own guard would, were it forgotten somewhere.
+    await rows(store, f"UPDATE signoff.items SET {moved} WHERE review_id = %s RETURNING id", job.review_id)
+    before = dump(database_url)
+    with pytest.raises(Conflict):
+        async with store.begin() as tx:
+            await tx.reviews.decide(settled, "test")
+    assert dump(database_url) == before

@@ -1,0 +1,118 @@
+"""The guards that must not be missed: each with the edit that takes it out, and the tests that have to notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`text` stands once in `file`; with `without` in its place, some test in `tests` must fail."""
+
+    name: str
+    file: str
+    text: str
+    without: str
+    tests: tuple[str, ...]
+
+
+GUARDS = (
+    Guard(
+        "quorum: several people",
+        "domain/judging.py",
+        "len(item.voices) + 1 >= item.terms.approvals",
+        "True",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "quorum: nobody counts twice",
+        "domain/judging.py",
+        "return is_mine and (decision.revision == item.revision or decision in item.voices)",
+        "return False",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "four eyes",
+        "domain/authority.py",
+        "if who.name == call.submitted_by and (own or who.delegations):",
+        "if False:",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "four eyes: the delegator",
+        "domain/authority.py",
+        "able and delegator.name != call.submitted_by and delegation",
+        "able and delegation",
+        ("tests/unit/test_authority.py",),
+    ),
+    Guard(
+        "limits of authority",
+        "domain/authority.py",
+        "return not who.limited or any(grant.covers(call, now) for grant in who.grants)",
+        "return True",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "signature",
+        "infra/webhooks/inbound.py",
+        "verify([secret.text for secret in secrets], headers, body, now=now)",
+        "0",
+        ("tests/integration/test_webhooks_decisions.py",),
+    ),
+    Guard(
+        "the endpoint's voice",
+        "infra/webhooks/inbound.py",
+        "        require_voice(sender, who)\n",
+        "",
+        ("tests/integration/test_endpoints_doors.py",),
+    ),
+    Guard(
+        "a delivery id counts once",
+        "infra/postgres/deliveries.py",
+        'if row["body_digest"] != body_digest:',
+        "if False:",
+        ("tests/integration/test_webhooks_decisions.py",),
+    ),
+    Guard(
+        "deadline",
+        "domain/judging.py",
+        "late = item.deadline_at is not None and self._now >= item.deadline_at",
+        "late = False",
+        ("tests/unit/test_reviews.py",),
+    ),
+    Guard(
+        "one winner: compare and set",
+        "infra/postgres/reviews.py",
+        "WHERE id = %(item_id)s AND status = 'open' AND revision = %(revision)s RETURNING id)",
+        "WHERE id = %(item_id)s RETURNING id)",
+        ("tests/integration/test_use_cases_deciding.py",),
+    ),
+    Guard(
+        "the call that was seen",
+        "domain/judging.py",
+        "    _require_current(item, answer)\n",
+        "",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "an edit is judged by the policy",
+        "domain/amending.py",
+        "if judgement.verdict is Verdict.deny:",
+        "if False:",
+        ("tests/unit/test_reviews.py",),
+    ),
+    Guard(
+        "an edit by somebody who may not allow it does not count",
+        "domain/judging.py",
+        "counts = amendment.may_be_allowed_by(self._who, self._now)",
+        "counts = True",
+        ("tests/unit/test_reviews_several.py",),
+    ),
+    Guard(
+        "an edit keeps the tool",
+        "domain/amending.py",
+        "if not allowed or not registered.knows(tool):",
+        "if False:",
+        ("tests/unit/test_reviews.py",),
+    ),
+)
