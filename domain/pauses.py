@@ -15,11 +15,13 @@ class ReviewPause:
     """Calls that need a person.
 
     The interrupt names their operations alone; a park wants each item as the gate judged it, from the graph's state.
+    `again` is there for a call that goes back to review: what is said of it now in place of that.
     """
 
     interrupt_id: str
     items: tuple[Mapping[str, Any], ...]
     policy_digest: str
+    again: Mapping[str, Any] | None = None
     kind: Literal["review"] = "review"
 
 
@@ -50,7 +52,7 @@ def read_pause(interrupt_id: str, value: Any) -> Pause:
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "review":
         items = tuple({"operation_id": operation} for operation in value["operations"])
-        return ReviewPause(interrupt_id, items, value["policy_digest"])
+        return ReviewPause(interrupt_id, items, value["policy_digest"], value.get("again"))
     if kind == "hold":
         return HoldPause(interrupt_id, value["operation_id"])
     if kind == "wait":

@@ -18,14 +18,15 @@ from signoff.domain.effects import (
     before_repeat,
     is_due,
 )
-from signoff.domain.jobs import Job
-from signoff.infra.postgres.effects import Examined
+from signoff.infra.postgres.effects_examined import Examined
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
-from signoff.workers.approving import why_not_now
+from signoff.workers.allowing import Allowing
+from signoff.workers.approving import Fine, ReviewAgain, Revoked
 from signoff.workers.authoring import Agent, terms_of
 from signoff.workers.carrying import Answer, carry_out
-from signoff.workers.executor import Sent, current
+from signoff.workers.executor import current
 from signoff.workers.guarding import Guard, Stop, uncancel
+from signoff.workers.preparing import Sent
 from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.serving import Served
 from signoff.workers.shielding import to_the_end
@@ -100,19 +101,21 @@ class LoneRunner:
                 return None
             if examined.effect.status not in SENDABLE or not is_due(examined.effect, examined.now):
                 return None
-            return await self._decide(tx, self._agents[job.agent].agent, job, examined)
+            return await self._decide(tx, Allowing(self._agents[job.agent].agent, job, self._environment), examined)
 
-    async def _decide(self, tx: PostgresTransaction, agent: Agent, job: Job, examined: Examined) -> Sent | None:
-        effect = examined.effect
-        reason = why_not_now(agent, job.facts(), self._environment, examined)
+    async def _decide(self, tx: PostgresTransaction, allowing: Allowing, examined: Examined) -> Sent | None:
+        agent, effect = allowing.agent, examined.effect
+        answer = await allowing.answer(tx, examined, None)
+        if effect.tool in agent.state_fields:
+            answer = Revoked("its tool is given state of its run, which is over")
         if effect.status is EffectStatus.in_doubt:
-            step = None if reason else await _way_out(tx, agent, examined)
+            step = await _way_out(tx, agent, examined) if isinstance(answer, Fine) else None
             if step is None:
                 await tx.effects.leave_to_operator(effect.operation_id)
                 return None
             effect = await take_step(tx, effect, step, self._worker)
-        elif reason:
-            await self._withdraw(tx, effect, reason)
+        elif not isinstance(answer, Fine):
+            await self._withdraw(tx, effect, answer)
             return None
         terms = terms_of(agent.tools_by_name[effect.tool])
         if step := before_repeat(effect, terms, now=examined.now):
@@ -128,9 +131,12 @@ class LoneRunner:
         sent = await tx.effects.dispatch(effect, terms, fence=fence, worker=self._worker, lease_until=lease_until)
         return Sent(sent, tool, terms)
 
-    async def _withdraw(self, tx: PostgresTransaction, effect: Effect, reason: str) -> None:
+    async def _withdraw(self, tx: PostgresTransaction, effect: Effect, answer: Revoked | ReviewAgain) -> None:
         doubted = effect.doubt_since is not None
         to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
+        # No run is left that could be parked for a review.
+        asks = isinstance(answer, ReviewAgain)
+        reason = f"{answer.reason}; its run is over, so it takes a new job to ask for it" if asks else answer.reason
         await take_step(tx, effect, Step(to, doubt=doubted, reason=reason), self._worker)
 
     async def _record(self, sent: Sent, answer: Answer) -> None:

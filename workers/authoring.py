@@ -15,12 +15,16 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from signoff.domain.authority import CallFacts
 from signoff.domain.effects import EffectClass, Terms
 from signoff.domain.errors import AgentInvalid
-from signoff.domain.policy import Policy
+from signoff.domain.policy import Judgement, Policy
 from signoff.domain.policy_file import parse_policy
+from signoff.domain.registered import destination_of
+from signoff.workers.injected import state_fields, ungiven
 
 TERMS_KEY = "signoff_terms"
+DESTINATION_KEY = "signoff_destination"
 Tool = TypeVar("Tool", bound=BaseTool)
 
 
@@ -76,10 +80,12 @@ def effect(
     window: timedelta | None = None,
     max_attempts: int | None = None,
     first_delay: timedelta | None = None,
+    destination: str | None = None,
 ) -> Callable[[Tool], Tool]:
     """Declares what may be done when a tool's outcome is unknown: `read`, `idempotent`, `keyed` or `opaque`.
 
     A tool without a declaration is `opaque`. `keyed` needs the `window` in which the provider honours a key.
+    `destination` names the argument (a dotted path) that says where the effect goes, for rules to look at.
 
     Raises:
         AgentInvalid: an unknown class, or a window where none belongs.
@@ -95,7 +101,7 @@ def effect(
         terms = replace(terms, first_delay=first_delay)
 
     def declare(tool: Tool) -> Tool:
-        tool.metadata = {**(tool.metadata or {}), TERMS_KEY: terms}
+        tool.metadata = {**(tool.metadata or {}), TERMS_KEY: terms, DESTINATION_KEY: destination}
         return tool
 
     return declare
@@ -104,6 +110,12 @@ def effect(
 def terms_of(tool: BaseTool) -> Terms:
     terms = (tool.metadata or {}).get(TERMS_KEY)
     return terms if isinstance(terms, Terms) else Terms()
+
+
+def destination_path(tool: BaseTool) -> str | None:
+    """The argument (a dotted path) that says where the tool's effects go, if it names one."""
+    path = (tool.metadata or {}).get(DESTINATION_KEY)
+    return path if isinstance(path, str) else None
 
 
 def _class(word: str) -> EffectClass:
@@ -119,11 +131,12 @@ class Agent:
 
     `model` is a chat model, or a name for `init_chat_model` ("openai:gpt-…"), or None for `SIGNOFF_MODEL`.
     `policy` is a Policy or the path of a policy file. `instructions` say what the agent is for; how it must take a
-    refusal is added to them.
+    refusal is added to them. `max_refused_repeats`: after how many exact repeats of a refused call the job ends.
 
     Raises:
         AgentInvalid: two tools of one name, or a tool that hides its errors from the executor.
-        PolicyInvalid: the policy can't be read, or names a tool that the agent does not have.
+        PolicyInvalid: the policy can't be read, names a tool that the agent does not have, or lets time approve what
+            does more than read.
     """
 
     name: str
@@ -132,6 +145,7 @@ class Agent:
     instructions: str = ""
     model: BaseChatModel | str | None = None
     max_tool_rounds: int | None = None
+    max_refused_repeats: int | None = None
     wall_clock_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -139,11 +153,22 @@ class Agent:
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise AgentInvalid(f"{self.name}: two tools are named {twice[0]!r}")
         for tool in self.tools:
-            if tool.handle_tool_error or tool.handle_validation_error:
-                raise AgentInvalid(
-                    f"{self.name}: {tool.name} hides its errors (handle_tool_error): then nobody can tell what happened"
-                )
+            self._check(tool)
         self.loaded_policy.check_tools(names)
+        self.loaded_policy.check_classes({tool.name: terms_of(tool).effect_class for tool in self.tools})
+
+    def _check(self, tool: BaseTool) -> None:
+        if tool.handle_tool_error or tool.handle_validation_error:
+            raise AgentInvalid(
+                f"{self.name}: {tool.name} hides its errors (handle_tool_error): then nobody can tell what happened"
+            )
+        if missing := ungiven(tool):
+            raise AgentInvalid(
+                f"{self.name}: {tool.name} wants {missing[0]!r} injected, which a worker has not to give"
+            )
+        path = destination_path(tool)
+        if path is not None and path.split(".")[0] not in self.schemas[tool.name].get("properties", {}):
+            raise AgentInvalid(f"{self.name}: {tool.name} has no argument {path!r}, where its effects are to go")
 
     @cached_property
     def loaded_policy(self) -> Policy:
@@ -163,9 +188,34 @@ class Agent:
         """Each tool's arguments as JSON schema, as the model is told them."""
         return {tool.name: convert_to_openai_tool(tool)["function"].get("parameters", {}) for tool in self.tools}
 
+    @cached_property
+    def state_fields(self) -> Mapping[str, Mapping[str, str | None]]:
+        """By tool: which arguments are given from the run's state, and from which of its fields (None: all of it)."""
+        found = {tool.name: state_fields(tool) for tool in self.tools}
+        return {name: fields for name, fields in found.items() if fields}
+
+    def destination_of(self, tool: str, args: Mapping[str, Any] | None) -> Any:
+        """Where a call goes, as far as its tool and arguments say; None if they don't."""
+        known = self.tools_by_name.get(tool)
+        path = destination_path(known) if known is not None else None
+        return destination_of(args or {}, path) if path else None
+
+    def judge(self, call: CallFacts) -> Judgement:
+        """What the policy says of a call now. Arguments that can't be read count as none."""
+        return self.loaded_policy.judge(
+            call.tool,
+            call.args or {},
+            job=call.job,
+            environment=call.environment,
+            destination=call.destination,
+            unseen=call.unseen,
+        )
+
     def describe(self) -> dict[str, Any]:
-        """What the store keeps of the tools: schema and effect class by name."""
-        return {
-            tool.name: {"schema": self.schemas[tool.name], "class": str(terms_of(tool).effect_class)}
-            for tool in self.tools
-        }
+        """What the store keeps of the tools: schema, effect class and, if there is one, destination by name."""
+        return {tool.name: self._description(tool) for tool in self.tools}
+
+    def _description(self, tool: BaseTool) -> dict[str, Any]:
+        plain = {"schema": self.schemas[tool.name], "class": str(terms_of(tool).effect_class)}
+        path = destination_path(tool)
+        return plain if path is None else {**plain, "destination": path}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Call(TypedDict):
@@ -25,3 +25,9 @@ class Call(TypedDict):
     approval_valid_for_seconds: float | None
     description: str
     edited: bool
+    # None, or missing in what an earlier version has judged, where there is nothing to say.
+    terms: NotRequired[dict[str, Any] | None]
+    shown: NotRequired[dict[str, Any] | None]
+    unseen: NotRequired[dict[str, Any] | None]
+    # What the tool is given from the run's state: only on the way to the executor.
+    given: NotRequired[dict[str, Any]]

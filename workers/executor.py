@@ -1,59 +1,35 @@
 """The executor: the one place from which a run's outside effects leave.
 
-It trusts neither the graph nor a stored verdict. In the transaction that marks the dispatch it looks for itself: a
-decision that covers exactly these arguments, by someone who may still decide, young enough; or, for a call that was
-never an item of a review, a rule that allows it now. The mark is committed before the first byte leaves.
+It trusts neither the graph nor a stored verdict: in the transaction that marks the dispatch it looks for itself
+(`preparing`). The mark is committed before the first byte leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.tools import BaseTool
-
-from signoff.domain.canonical import call_digest
-from signoff.domain.effects import (
-    ENDED,
-    HELD,
-    SUCCESS,
-    Effect,
-    EffectStatus,
-    Outcome,
-    Step,
-    Terms,
-    after_attempt,
-    after_doubt,
-    after_lapse,
-    before_repeat,
-    is_due,
-)
-from signoff.domain.errors import DigestMismatch
+from signoff.domain.effects import ENDED, SUCCESS, Effect, Outcome, after_attempt
 from signoff.domain.jobs import Job
-from signoff.domain.policy import Verdict
 from signoff.infra.postgres.checkpoints import RunSaver
-from signoff.infra.postgres.effects import Examined
-from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
-from signoff.workers import refusals, results
+from signoff.infra.postgres.store import PostgresStore
+from signoff.workers import results
+from signoff.workers.allowing import Allowing
 from signoff.workers.answered import Answered
-from signoff.workers.approving import why_not_now
-from signoff.workers.authoring import Agent, CurrentEffect, terms_of
+from signoff.workers.authoring import Agent, CurrentEffect
 from signoff.workers.calls import Call
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard
+from signoff.workers.preparing import Preparing, Sent, pending
 from signoff.workers.recording import record_for_certain, take_step, take_steps
 from signoff.workers.shielding import to_the_end
 
 STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
 STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
-# While the same call is under way by itself.
-LOOK_AGAIN = timedelta(seconds=5)
 
 
 class JobCancelled(Exception):
@@ -73,15 +49,6 @@ class Run:
     @property
     def fence(self) -> int:
         return self.job.fence
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An effect whose dispatch is marked and committed."""
-
-    effect: Effect
-    tool: BaseTool
-    terms: Terms
 
 
 class Executor:
@@ -151,69 +118,17 @@ class Executor:
         await self._faults.reach(Point.before_dispatch)
         await self._faults.reach(Point.before_flush)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
-            job = (await tx.jobs.fence(self._run.job)).job
+            fenced = await tx.jobs.fence(self._run.job)
             await flush.write(tx.conn, parked=False)
             await self._run.answered.mark(tx)
-            if job.cancel_requested:
+            if fenced.job.cancel_requested:
                 raise JobCancelled
-            prepared = await self._decide(tx, job, call)
+            prepared = await self._preparing(fenced.job).prepare(tx, call, fenced.now)
         self._run.answered.committed()
         return prepared
 
-    async def _decide(self, tx: PostgresTransaction, job: Job, call: Call) -> Sent | Told | Pending:
-        examined = await tx.effects.examine(call["operation_id"])
-        if examined is None:
-            return await self._first_time(tx, job, call)
-        _require_same(call, examined.effect)
-        if examined.effect.status in ENDED:
-            return Told(results.from_ledger(call, examined.effect))
-        if examined.lease_until is not None and examined.lease_until > examined.now:
-            return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
-        examined = await self._out_of_doubt(tx, examined)
-        effect = examined.effect
-        if effect.status in HELD or not is_due(effect, examined.now):
-            return pending(effect)
-        if reason := why_not_now(self._agent, job.facts(), self._environment, examined):
-            return await self._revoke(tx, call, effect, reason)
-        if step := before_repeat(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now):
-            return pending(await take_step(tx, effect, step, self._run.worker))
-        return await self._dispatch(tx, effect)
-
-    async def _first_time(self, tx: PostgresTransaction, job: Job, call: Call) -> Sent | Told:
-        """No decision planned it: only a rule that allows it now, of a call that nobody was ever asked about."""
-        args, tool = call["args"] or {}, call["tool"]
-        judgement = self._agent.loaded_policy.judge(tool, args, job=job.facts(), environment=self._environment)
-        if judgement.verdict is not Verdict.allow or tool not in self._agent.tools_by_name:
-            return Told(results.refusal(call, refusals.denied(tool, judgement.reason)))
-        effect = _planned(job, call, args)
-        _require_same(call, effect)
-        terms = terms_of(self._agent.tools_by_name[tool])
-        if not await tx.effects.allow(job, effect, terms.effect_class, judgement.rule, judgement.policy_digest):
-            return Told(results.refusal(call, refusals.undecided(tool)))
-        return await self._dispatch(tx, effect)
-
-    async def _out_of_doubt(self, tx: PostgresTransaction, examined: Examined) -> Examined:
-        """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
-        effect = examined.effect
-        if effect.status is EffectStatus.dispatched:
-            effect = await take_step(tx, effect, after_lapse(), self._run.worker)
-        if effect.status is EffectStatus.in_doubt and effect.tool in self._agent.tools_by_name:
-            step = after_doubt(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now)
-            effect = await take_step(tx, effect, step, self._run.worker) if step else effect
-        return replace(examined, effect=effect)
-
-    async def _revoke(self, tx: PostgresTransaction, call: Call, effect: Effect, reason: str) -> Told | Pending:
-        # If it was ever sent, nobody may send it again and nobody knows about the first try: that stays doubt.
-        doubted = effect.doubt_since is not None
-        to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
-        after = await take_step(tx, effect, Step(to, doubt=doubted, reason=reason), self._run.worker)
-        return pending(after) if doubted else Told(results.from_ledger(call, after))
-
-    async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent:
-        tool = self._agent.tools_by_name[effect.tool]
-        terms = terms_of(tool)
-        sent = await tx.effects.dispatch(effect, terms, fence=self._run.fence, worker=self._run.worker)
-        return Sent(sent, tool, terms)
+    def _preparing(self, job: Job) -> Preparing:
+        return Preparing(Allowing(self._agent, job, self._environment), self._run.worker, self._run.fence)
 
     # --- the tool itself, and after it came back -----------------------------------------------------------
 
@@ -221,7 +136,7 @@ class Executor:
         if not self._run.guard.surely_holds():
             return STOPPED_BEFORE
         work = asyncio.ensure_future(
-            carry_out(sent.tool, sent.terms, current(sent.effect), call["tool_call_id"], sent.effect.args)
+            carry_out(sent.tool, sent.terms, current(sent.effect), call["tool_call_id"], _all_args(call, sent))
         )
         try:
             return await asyncio.shield(work)
@@ -269,35 +184,10 @@ class Executor:
             )
 
 
-def pending(effect: Effect) -> Pending:
-    """What a call waits for whose effect is not settled."""
-    if effect.status is EffectStatus.retry_wait and effect.retry_at is not None:
-        return _waiting(effect, effect.retry_at)
-    return Pending({"kind": "hold", "operation_id": effect.operation_id})
-
-
-def _waiting(effect: Effect, until: datetime) -> Pending:
-    return Pending({"kind": "wait", "operation_id": effect.operation_id, "retry_at": until.isoformat()})
-
-
 def current(effect: Effect) -> CurrentEffect:
     return CurrentEffect(effect.operation_id, effect.idempotency_key, effect.attempts)
 
 
-def _require_same(call: Call, effect: Effect) -> None:
-    if not (effect.digest == call["digest"] == call_digest(call["tool"], call["args"] or {})):
-        raise DigestMismatch(f"the operation {effect.operation_id} stands for another call", tool=call["tool"])
-
-
-def _planned(job: Job, call: Call, args: Mapping[str, Any]) -> Effect:
-    return Effect(
-        operation_id=call["operation_id"],
-        generation=0,
-        job_id=job.id,
-        thread_id=job.thread_id,
-        tool=call["tool"],
-        args=args,
-        digest=call_digest(call["tool"], args),
-        status=EffectStatus.planned,
-        attempts=0,
-    )
+def _all_args(call: Call, sent: Sent) -> dict[str, Any]:
+    """The arguments that were allowed, and what the tool is given beside them. The model can't forge the latter."""
+    return {**sent.effect.args, **call.get("given", {})}

@@ -5,18 +5,23 @@ The verdicts go into the state here, so that running the review node again can't
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, ToolMessage
 
+from signoff.domain.authority import CallFacts
 from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.policy import DecisionType, Judgement, Verdict
+from signoff.domain.review_terms import ReviewTerms
 from signoff.domain.schemas import first_problem
+from signoff.domain.standing import StandingApproval, judge_standing
 from signoff.workers import refusals
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
+from signoff.workers.injected import as_shown, given
 from signoff.workers.messages import ProposedCall, calls_of, with_ids
 
 if TYPE_CHECKING:
@@ -25,41 +30,60 @@ if TYPE_CHECKING:
 UNREADABLE_DECISIONS = [DecisionType.reject, DecisionType.respond]
 
 
-def judge_message(
-    agent: Agent, message: AIMessage, context: RunContext, *, refused: Sequence[str], stopped: bool
-) -> dict[str, Any]:
-    """The state's change: the message with ids, its judged calls, and results for those that are settled already."""
+async def judge_state(agent: Agent, state: Mapping[str, Any], context: RunContext) -> dict[str, Any]:
+    """The state's change: its last message with ids, its judged calls, and results for those that are settled
+    already."""
+    message = state["messages"][-1]
+    assert isinstance(message, AIMessage)
     named = with_ids(message, message.id or str(uuid4()))
-    gate = _Gate(agent, context, named.id or "", set(refused), stopped)
-    judged = [gate.judge(call) for call in calls_of(named)]
+    gate = _Gate(agent, context, named.id or "", state)
+    judged = [await gate.judge(call) for call in calls_of(named)]
     results = [result for _, result in judged if result is not None]
     changed = [named] if named is not message else []
-    return {"messages": [*changed, *results], "calls": [call for call, _ in judged]}
+    return {
+        "messages": [*changed, *results],
+        "calls": [call for call, _ in judged],
+        "repeats": gate.repeats,
+    }
 
 
 class _Gate:
-    def __init__(self, agent: Agent, context: RunContext, message_id: str, refused: set[str], stopped: bool) -> None:
+    def __init__(self, agent: Agent, context: RunContext, message_id: str, state: Mapping[str, Any]) -> None:
         self._agent = agent
         self._policy = agent.loaded_policy
         self._context = context
         self._message_id = message_id
-        self._refused = refused
-        self._stopped = stopped
+        self._state = state
+        self._refused = set(state["refused"])
+        self._standing: Sequence[StandingApproval] | None = None
+        self.repeats: dict[str, int] = dict(state.get("repeats") or {})
 
-    def judge(self, proposed: ProposedCall) -> tuple[Call, ToolMessage | None]:
+    async def judge(self, proposed: ProposedCall) -> tuple[Call, ToolMessage | None]:
         """The call with its verdict; a result message if it is settled here."""
-        judgement = self._policy.judge(
-            proposed.tool,
-            proposed.args or {},
-            job=self._context.job_facts,
-            environment=self._context.environment,
-        )
-        call = self._call(proposed, judgement)
+        facts = self._facts(proposed)
+        judgement = await self._judgement(facts)
+        call = self._call(proposed, judgement, facts.unseen)
         why_not = self._why_not(proposed, call, judgement)
         if why_not is None:
             return call, None
         call["verdict"] = "closed"
         return call, ToolMessage(why_not, tool_call_id=call["tool_call_id"], name=call["tool"], status="error")
+
+    def _facts(self, proposed: ProposedCall) -> CallFacts:
+        tool, context = proposed.tool, self._context
+        unseen = as_shown(given(self._agent.state_fields.get(tool, {}), self._state))
+        destination = self._agent.destination_of(tool, proposed.args)
+        return CallFacts(tool, proposed.args, context.job_facts, context.environment, destination, unseen)
+
+    async def _judgement(self, facts: CallFacts) -> Judgement:
+        """Standing approvals are read once for a message, and only where one could change something."""
+        judgement = self._agent.judge(facts)
+        if judgement.verdict is not Verdict.review:
+            return judgement
+        if self._standing is None:
+            self._standing = await self._context.standing()
+        # A worker's clock will do: the executor judges again, by the database's.
+        return judge_standing(judgement, self._standing, facts, datetime.now(UTC)).judgement
 
     def _why_not(self, proposed: ProposedCall, call: Call, judgement: Judgement) -> str | None:
         tool = proposed.tool
@@ -70,14 +94,15 @@ class _Gate:
         if judgement.verdict is Verdict.deny:
             return refusals.denied(tool, judgement.reason)
         if call["verdict"] == "review" and call["digest"] in self._refused:
+            self.repeats[call["digest"]] = self.repeats.get(call["digest"], 0) + 1
             return refusals.refused_before(tool)
-        if call["verdict"] == "review" and self._stopped:
+        if call["verdict"] == "review" and self._state["stopped"]:
             return refusals.told_to_stop(tool)
         if call["verdict"] == "review" and not call["reviewers"]:
             return refusals.denied(tool, "it would need a review, and the policy names no reviewers for it")
         return None
 
-    def _call(self, proposed: ProposedCall, judgement: Judgement) -> Call:
+    def _call(self, proposed: ProposedCall, judgement: Judgement, unseen: Mapping[str, Any] | None) -> Call:
         readable = proposed.args is not None
         # Arguments that can't be read go to a person even where a rule would let the tool pass.
         needs_review = judgement.verdict is Verdict.review or not readable
@@ -104,4 +129,7 @@ class _Gate:
             approval_valid_for_seconds=judgement.approval_valid_for_seconds,
             description=judgement.description or f"{proposed.tool} needs a decision",
             edited=False,
+            terms=ReviewTerms.of(judgement).to_dict() if needs_review else None,
+            shown=(dict(judgement.shown) or None) if needs_review else None,
+            unseen=None if unseen is None else dict(unseen),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Protocol, TypedDict
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -21,9 +21,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send, interrupt
 
+from signoff.domain.standing import StandingApproval
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
-from signoff.workers.gate import judge_message
+from signoff.workers.gate import judge_state
+from signoff.workers.injected import given
 from signoff.workers.messages import calls_of, clean, open_calls, with_ids
 from signoff.workers.refusals import INSTRUCTIONS
 from signoff.workers.review import apply_answer
@@ -51,15 +53,20 @@ class Executes(Protocol):
     async def execute(self, call: Call) -> Told | Pending: ...
 
 
+async def _none() -> Sequence[StandingApproval]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the nodes of one run need of the world."""
+    """What the nodes of one run need of the world. `standing` brings the approvals that were given beforehand."""
 
     lineage_root: str
     job_facts: Mapping[str, Any]
     environment: str
     executor: Executes
     keep_model_answer: Callable[[], Awaitable[None]]
+    standing: Callable[[], Awaitable[Sequence[StandingApproval]]] = _none
 
 
 class State(TypedDict):
@@ -68,6 +75,8 @@ class State(TypedDict):
     refused: list[str]  # digests that were rejected since the user's last message
     stopped: bool  # a reviewer said: stop
     rounds: int  # answers with tool calls, of this job
+    # How often a call was proposed again, by the digest that was rejected. An earlier version's threads lack it.
+    repeats: NotRequired[dict[str, int]]
 
 
 class ActInput(TypedDict):
@@ -77,14 +86,14 @@ class ActInput(TypedDict):
 
 def first_input(messages: Sequence[AnyMessage]) -> State:
     """What a new job puts into its thread's state."""
-    return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0)
+    return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0, repeats={})
 
 
 def build_graph(
-    agent: Agent, model: BaseChatModel, max_rounds: int
+    agent: Agent, model: BaseChatModel, max_rounds: int, max_refused_repeats: int = 3
 ) -> CompiledStateGraph[State, RunContext, State, State]:
     """Compiles the agent's graph; copied for each run, with the run's own saver."""
-    nodes = _Nodes(agent, model, max_rounds)
+    nodes = _Nodes(agent, model, max_rounds, max_refused_repeats)
     graph = StateGraph(State, context_schema=RunContext)
     graph.add_node("model", nodes.model)
     graph.add_node("gate", nodes.gate)
@@ -93,19 +102,20 @@ def build_graph(
     graph.add_node("join", nodes.join)
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", nodes.after_model, ["gate", END])
-    graph.add_conditional_edges("gate", nodes.after_gate, ["review", "act", "model"])
+    graph.add_conditional_edges("gate", nodes.after_gate, ["review", "act", "model", END])
     graph.add_conditional_edges("review", nodes.after_review, ["act", "join", "model"])
     graph.add_conditional_edges("join", nodes.after_join, ["act", "model"])
     return graph.compile(name=agent.name)
 
 
 class _Nodes:
-    def __init__(self, agent: Agent, model: BaseChatModel, max_rounds: int) -> None:
+    def __init__(self, agent: Agent, model: BaseChatModel, max_rounds: int, max_refused_repeats: int) -> None:
         self._agent = agent
         self._policy = agent.loaded_policy
         self._model = model.bind_tools(list(agent.tools)) if agent.tools else model
         self._system = SystemMessage("\n\n".join(part for part in (agent.instructions, INSTRUCTIONS) if part))
         self._max_rounds = max_rounds
+        self._max_refused_repeats = max_refused_repeats
 
     async def model(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         # An answer costs money. A park, a dispatch and the end make it durable within milliseconds; where none of them
@@ -134,13 +144,13 @@ class _Nodes:
         return "gate" if calls_of(message) and state["rounds"] <= self._max_rounds else END
 
     async def gate(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
-        message = state["messages"][-1]
-        assert isinstance(message, AIMessage)
-        return judge_message(self._agent, message, runtime.context, refused=state["refused"], stopped=state["stopped"])
+        return await judge_state(self._agent, state, runtime.context)
 
     async def after_gate(self, state: State) -> str | list[str | Send]:
+        if repeated_too_often(state, self._max_refused_repeats):
+            return END
         reviewed = any(call["verdict"] == "review" for call in state["calls"])
-        allowed: list[str | Send] = [*_sends(state["calls"], "allow", beside_review=reviewed)]
+        allowed: list[str | Send] = [*self._sends(state, "allow", beside_review=reviewed)]
         return [*allowed, "review"] if reviewed else allowed or "model"
 
     async def review(self, state: State) -> dict[str, Any]:
@@ -157,7 +167,7 @@ class _Nodes:
         return {}
 
     async def after_join(self, state: State) -> str | list[Send]:
-        return _sends(state["calls"], "approved", beside_review=False) or "model"
+        return self._sends(state, "approved", beside_review=False) or "model"
 
     async def act(self, state: ActInput, runtime: Runtime[RunContext]) -> Command[Literal["join", "model"]]:
         """Runs again from the top after each pause: the executor then serves from the ledger, or pauses anew."""
@@ -168,7 +178,16 @@ class _Nodes:
                 return Command(update={"messages": [outcome.message]}, goto=meeting)
             interrupt(dict(outcome.pause))
 
+    def _sends(self, state: State, verdict: str, *, beside_review: bool) -> list[Send]:
+        ready = [self._with_given(call, state) for call in state["calls"] if call["verdict"] == verdict]
+        return [Send("act", ActInput(call=call, beside_review=beside_review)) for call in ready]
 
-def _sends(calls: Sequence[Call], verdict: str, *, beside_review: bool) -> list[Send]:
-    ready = [call for call in calls if call["verdict"] == verdict]
-    return [Send("act", ActInput(call=call, beside_review=beside_review)) for call in ready]
+    def _with_given(self, call: Call, state: State) -> Call:
+        fields = self._agent.state_fields.get(call["tool"])
+        return {**call, "given": given(fields, state)} if fields else call
+
+
+def repeated_too_often(state: Mapping[str, Any], most: int) -> Call | None:
+    """The call of the last message that was refused, and has been proposed again so often that the job ends."""
+    repeats = state.get("repeats") or {}
+    return next((call for call in state.get("calls", ()) if repeats.get(call["digest"], 0) >= most), None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 
 from signoff.domain.canonical import canonical_json, has_storable_integers, scrub, scrub_value
 from signoff.domain.errors import UnreadableArguments
@@ -97,16 +97,21 @@ def with_ids(message: AIMessage, message_id: str) -> AIMessage:
     return message.model_copy(update={"id": message_id, "tool_calls": calls, "invalid_tool_calls": invalid})
 
 
-def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]) -> AIMessage:
-    """The same message, same id, with new arguments for the calls in `edited` (by call id).
+@dataclass(frozen=True, slots=True)
+class EditedCall:
+    """What a call has become."""
+
+    tool: str
+    args: Mapping[str, Any]
+
+
+def with_edited_calls(message: AIMessage, edited: Mapping[str, EditedCall]) -> AIMessage:
+    """The same message, same id, with the calls in `edited` (by call id) as they have become.
 
     Providers repeat a call: in content blocks (Anthropic `tool_use`, OpenAI Responses `function_call`, LangChain's own
     `tool_call`) and in `additional_kwargs`. All of them change, or the model would be told the old call.
     """
-    calls = [
-        {**call, "args": dict(edited[call["id"]])} if call["id"] and call["id"] in edited else call
-        for call in message.tool_calls
-    ]
+    calls = [_edited_call(call, edited) for call in message.tool_calls]
     parts: dict[str, Any] = {"tool_calls": calls}
     if isinstance(message.content, list):
         parts["content"] = [_edited_block(block, edited) for block in message.content]
@@ -116,21 +121,27 @@ def with_edited_args(message: AIMessage, edited: Mapping[str, Mapping[str, Any]]
     return message.model_copy(update=parts)
 
 
-def _edited_block(block: Any, edited: Mapping[str, Mapping[str, Any]]) -> Any:
+def _edited_call(call: ToolCall, edited: Mapping[str, EditedCall]) -> ToolCall:
+    new = edited.get(call["id"] or "")
+    return call if new is None else {**call, "name": new.tool, "args": dict(new.args)}
+
+
+def _edited_block(block: Any, edited: Mapping[str, EditedCall]) -> Any:
     if not isinstance(block, dict):
         return block
-    named = block.get("call_id") or block.get("id") or ""
-    if named not in edited:
+    new = edited.get(block.get("call_id") or block.get("id") or "")
+    if new is None:
         return block
-    args = dict(edited[named])
+    args, written = dict(new.args), json.dumps(dict(new.args), ensure_ascii=False)
     if block.get("type") == "tool_use":
-        return {key: value for key, value in block.items() if key != "partial_json"} | {"input": args}
+        kept = {key: value for key, value in block.items() if key != "partial_json"}
+        return {**kept, "name": new.tool, "input": args}
     if block.get("type") == "tool_call":
-        return {**block, "args": args}
+        return {**block, "name": new.tool, "args": args}
     if block.get("type") == "function_call":
-        return {**block, "arguments": json.dumps(args, ensure_ascii=False)}
+        return {**block, "name": new.tool, "arguments": written}
     if isinstance(block.get("function"), dict):
-        return {**block, "function": {**block["function"], "arguments": json.dumps(args, ensure_ascii=False)}}
+        return {**block, "function": {**block["function"], "name": new.tool, "arguments": written}}
     return block
 
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from signoff.domain.effect_events import event_of
 from signoff.domain.effects import Effect, EffectStatus, Outcome, Step
 from signoff.domain.errors import LeaseLost, StoreUnavailable
-from signoff.domain.events import EventType, NewEvent
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer
 
 TRIES = 60
 PAUSE_SECONDS = 0.5
 NO_ANSWER = Answer(Outcome.unknown, None, None)
-
-TOLD: Mapping[EffectStatus, EventType] = {
-    EffectStatus.succeeded: EventType.effect_succeeded,
-    EffectStatus.failed: EventType.effect_failed,
-    EffectStatus.in_doubt: EventType.effect_doubted,
-    EffectStatus.dead: EventType.effect_died,
-    EffectStatus.revoked: EventType.effect_revoked,
-}
 
 
 async def record_for_certain(
@@ -90,7 +82,7 @@ async def take_step(
         result=result[1] if result else None,
         error_message=error[1] if error else None,
     )
-    event = _event(after, worker, error) if tell else None
+    event = event_of(after, step.to, worker, error[1] if error else None) if tell else None
     moved = await tx.effects.move(
         effect, step, actor=worker, result=result, error=error, outcome=outcome, event=event, job_fence=job_fence
     )
@@ -103,12 +95,3 @@ def _error(step: Step, answer: Answer) -> tuple[str, str] | None:
     if answer is NO_ANSWER:
         return (str(step.to), step.reason) if step.reason else None
     return str(answer.outcome), answer.message or ""
-
-
-def _event(effect: Effect, actor: str, error: tuple[str, str] | None) -> NewEvent | None:
-    kind = TOLD.get(effect.status)
-    if kind is None:
-        return None
-    about = {"operation_id": effect.operation_id, "job_id": str(effect.job_id), "tool": effect.tool}
-    data = {**about, "message": error[1] if error else None}
-    return NewEvent(kind, f"effects/{effect.operation_id}", actor, data, effect.job_id)

@@ -14,7 +14,8 @@ from langgraph.types import Command, Interrupt
 from signoff.domain.effects import ENDED, HELD, EffectStatus
 from signoff.domain.errors import CannotResume
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause, read_pause
-from signoff.domain.reviews import Item, Review, ReviewStatus
+from signoff.domain.reviews import Item, ItemStatus, Review, ReviewStatus
+from signoff.domain.verdicts import AtDeadline
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim
 from signoff.infra.postgres.store import PostgresTransaction
@@ -69,10 +70,11 @@ def _asked(pending: Sequence[PendingWrite]) -> list[Interrupt]:
 class Start:
     """What to invoke the graph with, or that there is nothing to invoke."""
 
-    kind: Literal["start", "resume", "continue", "park", "finish"]
+    kind: Literal["start", "resume", "continue", "park", "finish", "fail"]
     input: Any = None
     answered: Sequence[str] = ()
     pauses: Sequence[Pause] = field(default_factory=tuple)
+    reason: str = ""
 
 
 async def find_start(tx: PostgresTransaction, claim: Claim, state: HeadState) -> Start:
@@ -86,7 +88,10 @@ async def find_start(tx: PostgresTransaction, claim: Claim, state: HeadState) ->
     pauses = [read_pause(pending.id, pending.value) for pending in state.interrupts]
     if not pauses:
         return Start("continue") if state.remains else Start("finish")
-    answers = await _answers(tx, claim, pauses)
+    reviews = {review.interrupt_id: review for review in await tx.reviews.of_job(claim.job.id)}
+    if late := _failed(reviews, pauses):
+        return Start("fail", answered=tuple(late), reason=_expiry(late))
+    answers = await _answers(tx, claim, pauses, reviews)
     if not answers:
         # A run that was lost beside a question has not parked: siblings may not have begun, nor the review be stored.
         parked = claim.head is not None and claim.head.parked
@@ -127,8 +132,26 @@ async def _last_word(tx: PostgresTransaction, call_id: str, tool: str, call: Cal
     return ToolMessage(text, tool_call_id=call_id, name=tool, status="error")
 
 
-async def _answers(tx: PostgresTransaction, claim: Claim, pauses: Sequence[Pause]) -> dict[str, Any]:
-    reviews = {review.interrupt_id: review for review in await tx.reviews.of_job(claim.job.id)}
+def _failed(reviews: Mapping[str, Review], pauses: Sequence[Pause]) -> dict[str, Item]:
+    """What was to be decided in time, or else end the job; by its interrupt."""
+    asked = [reviews[pause.interrupt_id] for pause in pauses if pause.interrupt_id in reviews]
+    return {
+        review.interrupt_id: item
+        for review in asked
+        if review.status in ANSWERED
+        for item in review.items
+        if item.status is ItemStatus.expired and item.terms.at_deadline is AtDeadline.fail
+    }
+
+
+def _expiry(late: Mapping[str, Item]) -> str:
+    tools = ", ".join(sorted({item.tool for item in late.values()}))
+    return f"nobody decided about {tools} in time, and its rule ends the job then"
+
+
+async def _answers(
+    tx: PostgresTransaction, claim: Claim, pauses: Sequence[Pause], reviews: Mapping[str, Review]
+) -> dict[str, Any]:
     now = await tx.now() if any(isinstance(pause, WaitPause) for pause in pauses) else claim.job.run_at
     answers: dict[str, Any] = {}
     for pause in pauses:
@@ -154,17 +177,22 @@ async def _answer(
 def _review_answer(review: Review | None) -> dict[str, Any] | None:
     if review is None or review.status not in ANSWERED:
         return None
-    return {"items": {item.operation_id: _outcome(item) for item in review.items}}
+    return {"items": {item.asked_operation_id: _outcome(item) for item in review.items}}
 
 
 def _outcome(item: Item) -> dict[str, Any]:
+    """What became of a call, as the graph reads it. An approval of an amended call is an edit of the one asked for."""
     decision = item.decision
     if decision is None:
-        return {"type": str(item.status)}
+        at_deadline = item.terms.at_deadline if item.revision == 1 else AtDeadline.reject
+        return {"type": str(item.status), "at_deadline": str(at_deadline)}
+    changed = decision.allows and decision.operation_id != item.asked_operation_id
     return {
-        "type": str(decision.type),
+        "type": "edit" if changed else str(decision.type),
         "operation_id": decision.operation_id,
         "digest": decision.digest,
+        "edits": decision.edits,
+        "tool": decision.tool,
         "args": None if decision.args is None else dict(decision.args),
         "message": decision.message,
         "then": None if decision.next_step is None else str(decision.next_step),

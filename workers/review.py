@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from signoff.workers import refusals
 from signoff.workers.calls import Call
-from signoff.workers.messages import with_edited_args
+from signoff.workers.messages import EditedCall, with_edited_calls
 
 
 def apply_answer(
@@ -35,17 +35,18 @@ def apply_answer(
 
 def _settle(call: Call, outcome: Mapping[str, Any]) -> tuple[Call, ToolMessage | None]:
     kind = outcome.get("type")
-    if kind == "approve" and call["args"] is not None:
-        return {**call, "verdict": "approved"}, None
     if kind == "edit" and call["args"] is not None:
-        edited = {
-            "args": dict(outcome["args"]),
-            "operation_id": outcome["operation_id"],
-            "digest": outcome["digest"],
-            "edits": call["edits"] + 1,
-        }
-        return Call(**{**call, **edited, "edited": True, "verdict": "approved"}), None  # type: ignore[typeddict-item]
+        edited = {name: outcome[name] for name in ("tool", "operation_id", "digest", "edits")}
+        changes = {**edited, "args": dict(outcome["args"]), "edited": True, "verdict": "approved"}
+        return Call(**{**call, **changes}), None  # type: ignore[typeddict-item]
+    if call["args"] is not None and (kind == "approve" or _goes_on(outcome)):
+        return {**call, "verdict": "approved"}, None
     return {**call, "verdict": "closed"}, _result(call, outcome)
+
+
+def _goes_on(outcome: Mapping[str, Any]) -> bool:
+    """Time was to allow it. Whether it may, the executor finds out for itself."""
+    return outcome.get("type") == "expired" and outcome.get("at_deadline") == "approve"
 
 
 def _result(call: Call, outcome: Mapping[str, Any]) -> ToolMessage:
@@ -70,10 +71,10 @@ def _is_rejected(call: Call, outcomes: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _edited_message(messages: Sequence[AnyMessage], calls: Sequence[Call]) -> list[AIMessage]:
-    edited = {call["tool_call_id"]: call["args"] or {} for call in calls if call["edited"]}
+    edited = {call["tool_call_id"]: EditedCall(call["tool"], call["args"] or {}) for call in calls if call["edited"]}
     if not edited:
         return []
     message_id = next(call["message_id"] for call in calls if call["edited"])
     message = next(message for message in reversed(messages) if message.id == message_id)
     assert isinstance(message, AIMessage)
-    return [with_edited_args(message, edited)]
+    return [with_edited_calls(message, edited)]

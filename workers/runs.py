@@ -21,6 +21,7 @@ from signoff.domain.errors import CannotResume, DigestMismatch, LeaseLost, Signo
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import Pause, ReviewPause, read_pause
 from signoff.domain.ports import Hints
+from signoff.domain.standing import StandingApproval
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim, Lease
@@ -29,7 +30,7 @@ from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
-from signoff.workers.graph import ModelFailed, RunContext
+from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
@@ -223,6 +224,9 @@ class _RunOf:
         if start.kind == "park":
             await self._park(start.pauses, await self._values())
             return
+        if start.kind == "fail":
+            await self._leave(_failing("review_expired", start.reason), parked=False)
+            return
         if start.kind == "finish":
             await self._end(await self._values())
             return
@@ -252,7 +256,9 @@ class _RunOf:
     async def _end(self, values: Mapping[str, Any]) -> None:
         messages: Sequence[AnyMessage] = values.get("messages", ())
         await self._faults.reach(Point.before_finish)
-        if open_calls(messages):
+        if call := repeated_too_often(values, self._served.max_refused_repeats):
+            await self._leave(_failing("refused_repeatedly", _repeats(call, values)), parked=False)
+        elif open_calls(messages):
             message = f"the agent used up its {self._served.max_rounds} tool rounds"
             await self._leave(_failing("step_limit", message), parked=False)
         else:
@@ -273,7 +279,18 @@ class _RunOf:
         environment = self._runner._limits.environment
         executor = Executor(self._store, self._saver, self._served.agent, run, environment, self._faults)
         self._executor = executor
-        return RunContext(self._claim.lineage_root, self._job.facts(), environment, executor, self._keep_model_answer)
+        return RunContext(
+            self._claim.lineage_root,
+            self._job.facts(),
+            environment,
+            executor,
+            self._keep_model_answer,
+            self._standing_approvals,
+        )
+
+    async def _standing_approvals(self) -> Sequence[StandingApproval]:
+        async with self._store.each_alone() as tx:
+            return await tx.standing.applicable(self._job.agent, None, self._job.id, self._job.thread_id)
 
     async def _keep_model_answer(self) -> None:
         await to_the_end(self._flush())
@@ -340,7 +357,7 @@ class _RunOf:
         """A review's calls in full, with the schema that an edit must fit."""
         if not isinstance(pause, ReviewPause):
             return pause
-        judged = [calls[item["operation_id"]] for item in pause.items]
+        judged = [{**calls[item["operation_id"]], **(pause.again or {})} for item in pause.items]
         schemas = self._served.agent.schemas
         return replace(pause, items=tuple({**call, "args_schema": schemas.get(call["tool"])} for call in judged))
 
@@ -352,6 +369,11 @@ async def _give_back(tx: PostgresTransaction, job: Job) -> None:
     # A drain is nobody's fault: it does not count as a try.
     error = ("drained", "its worker was shut down during the run")
     await tx.jobs.move(job.id, JobStatus.queued, error=error)
+
+
+def _repeats(call: Call, values: Mapping[str, Any]) -> str:
+    count = values["repeats"][call["digest"]]
+    return f"the agent proposed {call['tool']} {count} more times after exactly this call had been rejected"
 
 
 def _parking(pauses: Sequence[Pause]) -> Leave:

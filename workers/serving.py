@@ -30,6 +30,7 @@ class Served:
     graph: Graph
     keeps_every_checkpoint: bool
     max_rounds: int
+    max_refused_repeats: int
     wall_clock_seconds: float
 
     def graph_for(self, saver: RunSaver) -> Graph:
@@ -68,12 +69,14 @@ def load_agent(spec: str) -> Agent:
 
 def serve(agent: Agent, settings: Settings) -> Served:
     rounds = agent.max_tool_rounds or settings.max_tool_rounds
-    graph = build_graph(agent, _model(agent, settings), rounds)
+    repeats = agent.max_refused_repeats or settings.max_refused_repeats
+    graph = build_graph(agent, _model(agent, settings), rounds, repeats)
     return Served(
         agent=agent,
         graph=graph,
         keeps_every_checkpoint=needs_every_checkpoint(graph),
         max_rounds=rounds,
+        max_refused_repeats=repeats,
         wall_clock_seconds=agent.wall_clock_seconds or settings.wall_clock_seconds,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -11,43 +11,48 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
 
-from signoff.domain.authority import Principal
+from signoff.domain.effect_events import event_of
 from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, Terms, sources_of
 from signoff.domain.errors import DigestMismatch, LeaseLost
 from signoff.domain.events import NewEvent
 from signoff.domain.jobs import Job
+from signoff.domain.policy import Judgement
 from signoff.domain.reviews import Decision, Item
+from signoff.infra.postgres.effects_examined import (
+    COLUMNS,
+    EXAMINE,
+    NEWEST_ITEM,
+    AskedBefore,
+    Examined,
+    asked_before_of,
+    effect_of,
+    examined_of,
+)
 from signoff.infra.postgres.events import TELL, event_parameters
-from signoff.infra.postgres.principals import principal_of
 
-COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts,
-    e.fence, e.first_dispatched_at, e.doubt_since, e.retry_at, e.result_type, e.result, e.error_code, e.error_message,
-    e.provider_reference"""
+__all__ = ["COLUMNS", "EffectTable", "effect_of"]
 
+# An effect that has not left goes on with the newest decision about it: that is how a call goes on which went back to
+# review. Any other is left alone.
 PLAN = """
-INSERT INTO signoff.effects (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id)
-VALUES (%s, %s, %s, %s, %s, %s, %s, 'planned', %s) ON CONFLICT (operation_id) DO NOTHING
+INSERT INTO signoff.effects AS e
+    (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id, hidden)
+VALUES (%(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, 'planned',
+    %(decision_id)s, %(hidden)s)
+ON CONFLICT (operation_id) DO UPDATE SET decision_id = excluded.decision_id
+WHERE e.status IN ('planned', 'retry_wait') AND e.digest = excluded.digest
 """
 
-# Everything that the executor's judgement needs, in one look: the effect, the items that the call ever was in, the
-# decision that covers it, and who decided, as they are now. The effect's row stays locked.
-EXAMINE = f"""
-SELECT clock_timestamp() AS now, e.alone, e.lease_until, {COLUMNS},
-    d.id AS decision_id, d.digest AS decision_digest, d.decided_at,
-    i.approval_valid_for_seconds, i.reviewers AS item_reviewers,
-    signoff.principal(d.reviewer) AS reviewer
-FROM signoff.effects e
-LEFT JOIN signoff.decisions d ON d.id = e.decision_id
-LEFT JOIN signoff.items i ON i.id = d.item_id
-WHERE e.operation_id = %s FOR UPDATE OF e
-"""
-
+# A call that has ever been an item, or what an item became, runs by a decision alone; or because time has passed, where
+# its review says so: `by_time` is then what the executor found out for itself.
 ALLOW = """
 INSERT INTO signoff.effects
-    (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest)
+    (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest, standing_id,
+    hidden)
 SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, %(class)s, 'planned',
-    %(rule)s, %(policy_digest)s
-WHERE NOT EXISTS (SELECT 1 FROM signoff.items WHERE operation_id = %(operation_id)s)
+    %(rule)s, %(policy_digest)s, %(standing_id)s::uuid, %(hidden)s::text[]
+WHERE NOT EXISTS (SELECT FROM signoff.revisions WHERE operation_id = %(operation_id)s)
+    AND (%(by_time)s::boolean OR NOT EXISTS (SELECT FROM signoff.items WHERE operation_id = %(operation_id)s))
 ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id
 """
 
@@ -111,47 +116,6 @@ SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved
 """
 
 
-# The same, for calls that were refused after they had been allowed.
-REVOKE_UNSENT = """
-WITH moved AS (
-    UPDATE signoff.effects e SET retry_at = NULL,
-        status = CASE WHEN e.doubt_since IS NULL THEN 'revoked' ELSE 'in_doubt' END,
-        error_code = 'revoked', error_message = %(reason)s,
-        ended_at = CASE WHEN e.doubt_since IS NULL THEN clock_timestamp() END
-    FROM (SELECT operation_id, status FROM signoff.effects WHERE operation_id = ANY(%(operations)s)
-        AND status IN ('planned', 'retry_wait') ORDER BY operation_id FOR UPDATE) AS was
-    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status AS was, e.status)
-INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
-SELECT operation_id, was, status, %(actor)s, %(reason)s FROM moved
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The decision that an effect stands on, and who made it, as they are now."""
-
-    decision_id: UUID
-    digest: str
-    decided_at: datetime
-    valid_for_seconds: float | None
-    reviewers: tuple[str, ...]
-    reviewer: Principal
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """An effect under lock; `approval` is None if it stands on a rule that allows it.
-
-    `lease_until` is there while it is sent by itself, beside the runs of its job.
-    """
-
-    effect: Effect
-    approval: Approval | None
-    now: datetime
-    alone: bool
-    lease_until: datetime | None
-
-
 class EffectTable:
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
         self._conn = conn
@@ -170,31 +134,43 @@ class EffectTable:
 
     async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
         for item, decision in zip(items, decisions, strict=True):
-            args = Json(dict(decision.args or {}))
-            parameters = (
-                decision.operation_id,
-                job.id,
-                job.thread_id,
-                job.agent,
-                item.tool,
-                args,
-                decision.digest,
-                decision.id,
-            )
+            parameters = {
+                "operation_id": decision.operation_id,
+                "job_id": job.id,
+                "thread_id": job.thread_id,
+                "agent": job.agent,
+                "tool": decision.tool or item.tool,
+                "args": Json(dict(decision.args or {})),
+                "digest": decision.digest,
+                "decision_id": decision.id,
+                "hidden": list(item.terms.hidden) or None,
+            }
             cursor = await self._conn.execute(PLAN, parameters)
             if cursor.rowcount == 0:
                 await self._require_same(decision.operation_id, decision.digest)
 
     async def examine(self, operation_id: str) -> Examined | None:
-        """The effect, locked, with the approval that it stands on."""
+        """The effect, locked, with what it stands on."""
         row = await (await self._conn.execute(EXAMINE, (operation_id,))).fetchone()
-        if row is None:
-            return None
-        approval = _approval_of(row) if row["decision_id"] else None
-        return Examined(effect_of(row), approval, row["now"], row["alone"], row["lease_until"])
+        return None if row is None else examined_of(row)
 
-    async def allow(self, job: Job, effect: Effect, effect_class: EffectClass, rule: str, policy_digest: str) -> bool:
-        """Plans an effect that the policy allows. False if the call has ever been an item of a review."""
+    async def newest_item(self, operation_id: str) -> AskedBefore | None:
+        """What became of the call when a person was last asked about it; None if nobody ever was."""
+        row = await (await self._conn.execute(NEWEST_ITEM, (operation_id,))).fetchone()
+        return None if row is None else asked_before_of(row)
+
+    async def allow(
+        self,
+        job: Job,
+        effect: Effect,
+        effect_class: EffectClass,
+        judgement: Judgement,
+        *,
+        standing_id: UUID | None = None,
+        by_time: bool = False,
+    ) -> bool:
+        """Plans an effect that the policy allows, or a standing approval, or time. False if the call has ever been an
+        item of a review (`by_time` apart), or what one was amended to."""
         parameters = {
             "operation_id": effect.operation_id,
             "job_id": job.id,
@@ -204,8 +180,11 @@ class EffectTable:
             "args": Json(dict(effect.args)),
             "digest": effect.digest,
             "class": effect_class,
-            "rule": rule,
-            "policy_digest": policy_digest,
+            "rule": judgement.rule,
+            "policy_digest": judgement.policy_digest,
+            "standing_id": standing_id,
+            "hidden": list(judgement.hidden) or None,
+            "by_time": by_time,
         }
         return await (await self._conn.execute(ALLOW, parameters)).fetchone() is not None
 
@@ -284,8 +263,18 @@ class EffectTable:
         await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
 
     async def revoke_unsent(self, operation_ids: Sequence[str], actor: str, reason: str) -> None:
-        parameters = {"operations": list(operation_ids), "actor": actor, "reason": reason}
-        await self._conn.execute(REVOKE_UNSENT, parameters)
+        cursor = await self._conn.execute(
+            f"SELECT {COLUMNS} FROM signoff.effects e WHERE e.operation_id = ANY(%s)"
+            " AND e.status IN ('planned', 'retry_wait') ORDER BY e.operation_id FOR UPDATE",
+            (list(operation_ids),),
+        )
+        for effect in [effect_of(row) for row in await cursor.fetchall()]:
+            doubted = effect.doubt_since is not None
+            to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
+            event = event_of(effect, to, actor, reason)
+            await self.move(
+                effect, Step(to, doubt=doubted, reason=reason), actor=actor, error=(str(to), reason), event=event
+            )
 
     async def lapsed(self, limit: int) -> Sequence[Effect]:
         """Effects that were dispatched by a worker which no longer has the right to record them. Not locked."""
@@ -344,19 +333,3 @@ class EffectTable:
         effect = await self.lock(operation_id)
         if effect is None or effect.digest != digest:
             raise DigestMismatch(f"the operation {operation_id} exists with another call")
-
-
-def effect_of(row: DictRow) -> Effect:
-    names = Effect.__dataclass_fields__
-    return Effect(**{**{name: row[name] for name in names}, "status": EffectStatus(row["status"])})
-
-
-def _approval_of(row: DictRow) -> Approval:
-    return Approval(
-        decision_id=row["decision_id"],
-        digest=row["decision_digest"],
-        decided_at=row["decided_at"],
-        valid_for_seconds=row["approval_valid_for_seconds"],
-        reviewers=tuple(row["item_reviewers"] or ()),
-        reviewer=principal_of(row["reviewer"]),
-    )

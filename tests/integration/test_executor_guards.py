@@ -152,11 +152,19 @@ async def test_an_approved_call_with_other_arguments_is_an_error(bench: Bench, d
     assert bench.till.paid == []
 
 
-@pytest.mark.parametrize("decisions", [[], [{"type": "reject", "message": "No."}]])
-async def test_a_call_that_was_ever_an_item_never_runs_by_a_rule(bench: Bench, decisions: list[dict[str, Any]]) -> None:
-    job = await bench.decided(*decisions)
+async def test_a_call_that_was_refused_never_runs_by_a_rule(bench: Bench) -> None:
+    job = await bench.decided({"type": "reject", "message": "No."})
     outcome = await (await bench.executor(job, FREELY)).execute(call_of(job))
-    assert "There is no decision for this call" in text_of(outcome)
+    assert "A reviewer rejected this call. refund did not run. Reason: No." in text_of(outcome)
+    assert bench.till.paid == []
+    assert await bench.sql("SELECT 1 FROM signoff.effects") == []
+
+
+async def test_a_call_whose_review_is_open_never_runs_by_a_rule(bench: Bench) -> None:
+    job = await bench.decided()
+    outcome = await (await bench.executor(job, FREELY)).execute(call_of(job))
+    assert isinstance(outcome, Pending)
+    assert (outcome.pause["kind"], outcome.pause["again"]) == ("review", {})
     assert bench.till.paid == []
     assert await bench.sql("SELECT 1 FROM signoff.effects") == []
 
@@ -169,12 +177,24 @@ async def test_a_call_that_was_never_an_item_runs_by_a_rule_which_is_kept(bench:
     assert kept["status"] == EffectStatus.succeeded
 
 
-@pytest.mark.parametrize("rules", [FINANCE, [deny("refund")], UNREADABLE, []])
-async def test_a_call_that_was_never_an_item_and_is_not_allowed_does_not_run(bench: Bench, rules: list[Rule]) -> None:
+@pytest.mark.parametrize("rules", [[deny("refund")], []])
+async def test_a_call_that_was_never_an_item_and_is_denied_does_not_run(bench: Bench, rules: list[Rule]) -> None:
     job = await bench.fresh()
     outcome = await (await bench.executor(job, rules)).execute(call_of(job))
     assert "The policy does not allow this call. refund did not run." in text_of(outcome)
     assert bench.till.paid == []
+
+
+@pytest.mark.parametrize("rules", [FINANCE, UNREADABLE])
+async def test_a_call_that_was_never_an_item_and_is_not_allowed_is_asked_about(bench: Bench, rules: list[Rule]) -> None:
+    job = await bench.fresh()
+    outcome = await (await bench.executor(job, rules)).execute(call_of(job))
+    assert isinstance(outcome, Pending)
+    assert outcome.pause["operations"] == [call_of(job)["operation_id"]]
+    assert outcome.pause["again"]["reviewers"] == ["finance"]
+    assert outcome.pause["again"]["decisions"] == ["approve", "reject"]
+    assert bench.till.paid == []
+    assert await bench.sql("SELECT 1 FROM signoff.effects") == []
 
 
 async def test_a_tool_that_the_agent_does_not_have_does_not_run(bench: Bench) -> None:

@@ -145,8 +145,10 @@ EXPIRED = {"type": "expired"}
 def _completed(item: Call, outcome: Mapping[str, Any]) -> dict[str, Any]:
     if outcome["type"] != "edit":
         return dict(outcome)
-    edited = operation_id(ROOT, item["message_id"], item["ordinal"], item["edits"] + 1)
-    return {**outcome, "operation_id": edited, "digest": call_digest(item["tool"], outcome["args"])}
+    tool, edits = outcome.get("tool", item["tool"]), item["edits"] + 1
+    operation = operation_id(ROOT, item["message_id"], item["ordinal"], edits)
+    digest = call_digest(tool, outcome["args"])
+    return {**outcome, "tool": tool, "edits": edits, "operation_id": operation, "digest": digest}
 
 
 def _result(call: Call) -> ToolMessage:

@@ -1,0 +1,198 @@
+"""The last look before an effect leaves, in the transaction that marks its dispatch.
+
+A decision that covers exactly these arguments, by as many people as it needs who may still decide, young enough; or,
+for a call that was never an item of a review, what allows it now: a rule, or a standing approval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from langchain_core.tools import BaseTool
+
+from signoff.domain.canonical import call_digest
+from signoff.domain.effects import (
+    ENDED,
+    HELD,
+    Effect,
+    EffectStatus,
+    Step,
+    Terms,
+    after_doubt,
+    after_lapse,
+    before_repeat,
+    is_due,
+)
+from signoff.domain.errors import DigestMismatch
+from signoff.domain.jobs import Job
+from signoff.domain.reviews import ItemStatus
+from signoff.domain.verdicts import DecisionType
+from signoff.infra.postgres.effects_examined import AskedBefore, Examined
+from signoff.infra.postgres.store import PostgresTransaction
+from signoff.workers import refusals, results
+from signoff.workers.allowing import NO_TOOL, Allowing
+from signoff.workers.approving import Answer, Case, Fine, ReviewAgain, Revoked, time_allows
+from signoff.workers.asking_again import ask_again, still_asked
+from signoff.workers.authoring import terms_of
+from signoff.workers.calls import Call
+from signoff.workers.graph import Pending, Told
+from signoff.workers.recording import take_step
+
+# While the same call is under way by itself.
+LOOK_AGAIN = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An effect whose dispatch is marked and committed."""
+
+    effect: Effect
+    tool: BaseTool
+    terms: Terms
+
+
+class Preparing:
+    """Prepares the calls of one run."""
+
+    def __init__(self, allowing: Allowing, worker: str, fence: int) -> None:
+        self._allowing = allowing
+        self._agent = allowing.agent
+        self._worker = worker
+        self._fence = fence
+
+    async def prepare(self, tx: PostgresTransaction, call: Call, now: datetime) -> Sent | Told | Pending:
+        """Marks the dispatch, or says why not. Raises DigestMismatch."""
+        examined = await tx.effects.examine(call["operation_id"])
+        if examined is None:
+            return await self._first_time(tx, call, now)
+        _require_same(call, examined.effect)
+        if examined.effect.status in ENDED:
+            return Told(results.from_ledger(call, examined.effect))
+        if examined.lease_until is not None and examined.lease_until > examined.now:
+            return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
+        examined = await self._out_of_doubt(tx, examined)
+        effect = examined.effect
+        if effect.status in HELD or not is_due(effect, examined.now):
+            return pending(effect)
+        if examined.asked:
+            return Pending(still_asked(effect.operation_id, self._agent.loaded_policy.digest))
+        answer = await self._allowing.answer(tx, examined, call.get("unseen"))
+        if not isinstance(answer, Fine):
+            return await self._not_now(tx, call, effect, answer)
+        if step := before_repeat(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now):
+            return pending(await take_step(tx, effect, step, self._worker))
+        return await self._dispatch(tx, effect)
+
+    async def _first_time(self, tx: PostgresTransaction, call: Call, now: datetime) -> Sent | Told | Pending:
+        """No decision planned it: it runs only by what allows it now, if nobody was ever asked about it."""
+        effect = _planned(self._allowing.job, call)
+        case = self._allowing.case(effect, call.get("unseen"), now)
+        if case is None:
+            return Told(results.refusal(call, refusals.denied(call["tool"], NO_TOOL.reason)))
+        _require_same(call, effect)
+        answer = await self._allowing.without_decision(tx, case)
+        if isinstance(answer, Fine) and await self._allow(tx, effect, case, answer):
+            return await self._dispatch(tx, effect)
+        before = await tx.effects.newest_item(case.operation_id)
+        if before is not None:
+            return await self._as_answered(tx, call, effect, case, answer, before)
+        if isinstance(answer, ReviewAgain):
+            return Pending(ask_again(case.operation_id, answer))
+        reason = answer.reason if isinstance(answer, Revoked) else case.judgement.reason
+        return Told(results.refusal(call, refusals.denied(call["tool"], reason)))
+
+    async def _as_answered(
+        self,
+        tx: PostgresTransaction,
+        call: Call,
+        effect: Effect,
+        case: Case,
+        answer: Answer,
+        before: AskedBefore,
+    ) -> Sent | Told | Pending:
+        """Somebody was asked, and nobody allowed it; or nobody has answered yet, or not in time."""
+        if before.status is ItemStatus.open:
+            return Pending(still_asked(case.operation_id, case.judgement.policy_digest))
+        by_time = not isinstance(answer, Revoked) and time_allows(case, before)
+        if by_time and await self._allow(tx, effect, case, Fine(case.judgement), by_time=True):
+            return await self._dispatch(tx, effect)
+        return Told(results.refusal(call, _as_refused(call["tool"], before)))
+
+    async def _allow(
+        self, tx: PostgresTransaction, effect: Effect, case: Case, fine: Fine, *, by_time: bool = False
+    ) -> bool:
+        return await tx.effects.allow(
+            self._allowing.job,
+            effect,
+            case.effect_class,
+            fine.judgement,
+            standing_id=fine.standing_id,
+            by_time=by_time,
+        )
+
+    async def _out_of_doubt(self, tx: PostgresTransaction, examined: Examined) -> Examined:
+        """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
+        effect = examined.effect
+        if effect.status is EffectStatus.dispatched:
+            effect = await take_step(tx, effect, after_lapse(), self._worker)
+        if effect.status is EffectStatus.in_doubt and effect.tool in self._agent.tools_by_name:
+            step = after_doubt(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now)
+            effect = await take_step(tx, effect, step, self._worker) if step else effect
+        return replace(examined, effect=effect)
+
+    async def _not_now(
+        self, tx: PostgresTransaction, call: Call, effect: Effect, answer: Revoked | ReviewAgain
+    ) -> Told | Pending:
+        # If it was ever sent, nobody may send it again and nobody knows about the first try: that stays doubt.
+        doubted = effect.doubt_since is not None
+        if isinstance(answer, ReviewAgain) and not doubted:
+            return Pending(ask_again(effect.operation_id, answer))
+        to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
+        after = await take_step(tx, effect, Step(to, doubt=doubted, reason=answer.reason), self._worker)
+        return pending(after) if doubted else Told(results.from_ledger(call, after))
+
+    async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent:
+        tool = self._agent.tools_by_name[effect.tool]
+        terms = terms_of(tool)
+        sent = await tx.effects.dispatch(effect, terms, fence=self._fence, worker=self._worker)
+        return Sent(sent, tool, terms)
+
+
+def pending(effect: Effect) -> Pending:
+    """What a call waits for whose effect is not settled."""
+    if effect.status is EffectStatus.retry_wait and effect.retry_at is not None:
+        return _waiting(effect, effect.retry_at)
+    return Pending({"kind": "hold", "operation_id": effect.operation_id})
+
+
+def _waiting(effect: Effect, until: datetime) -> Pending:
+    return Pending({"kind": "wait", "operation_id": effect.operation_id, "retry_at": until.isoformat()})
+
+
+def _as_refused(tool: str, before: AskedBefore) -> str:
+    if before.status is ItemStatus.expired:
+        return refusals.expired(tool)
+    if before.type is DecisionType.reject:
+        return refusals.rejected(tool, before.message, before.next_step or "stop")
+    return refusals.undecided(tool)
+
+
+def _require_same(call: Call, effect: Effect) -> None:
+    if not (effect.digest == call["digest"] == call_digest(call["tool"], call["args"] or {})):
+        raise DigestMismatch(f"the operation {effect.operation_id} stands for another call", tool=call["tool"])
+
+
+def _planned(job: Job, call: Call) -> Effect:
+    args = call["args"] or {}
+    return Effect(
+        operation_id=call["operation_id"],
+        generation=0,
+        job_id=job.id,
+        thread_id=job.thread_id,
+        tool=call["tool"],
+        args=args,
+        digest=call_digest(call["tool"], args),
+        status=EffectStatus.planned,
+        attempts=0,
+    )
