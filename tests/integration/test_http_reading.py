@@ -34,7 +34,7 @@ async def test_no_get_and_no_head_changes_anything(api: Api, database_url: str) 
     await parked(api.store, refund(30, deadline_seconds=0.001))
     operation = (await api.get("olga", "/v1/effects")).json()["effects"][0]["operation_id"]
     known = {"job_id": job.job_id, "review_id": job.review_id, "operation_id": operation, "endpoint": "bot"}
-    known["subscription"] = "billing"
+    known |= {"subscription": "billing", "delegation_id": job.job_id, "standing_id": job.job_id}
     before = dump(database_url)
     seen = set()
     for template, _ in routes(api):
@@ -52,7 +52,7 @@ async def test_no_get_and_no_head_changes_anything(api: Api, database_url: str) 
 async def test_no_route_but_reads_answers_to_get(api: Api) -> None:
     found = routes(api)
     assert [path for path, method in found if method == "GET" and path.rpartition("/")[2] in VERBS] == []
-    assert {method for _, method in found} == {"GET", "POST"}
+    assert {method for _, method in found} == {"GET", "POST", "DELETE"}
 
 
 VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip", "rotate", "revoke", "redeliver"}
