@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import typer
 
 from signoff.domain.decisions import NextStep
 from signoff.domain.dialects import DEFAULT, Dialect, dialect_named
-from signoff.domain.errors import EditIncomplete, InvalidRequest, UnknownItem
+from signoff.domain.errors import EditIncomplete, InvalidRequest, StaleDecision, UnknownItem
 from signoff.infra.json_text import parse_json
 
 Items = Sequence[Mapping[str, Any]]
@@ -30,6 +32,7 @@ class Wish:
     then: NextStep | None
     item: str | None
     dialect: str | None = None
+    revision: int | None = None
 
     def check(self) -> None:
         """Raises typer.BadParameter unless exactly one decision is asked for, with what belongs to it."""
@@ -40,6 +43,8 @@ class Wish:
             raise typer.BadParameter("--then goes with --reject")
         if self.item is not None and self.file is not None:
             raise typer.BadParameter("--file names its items itself: leave out --item")
+        if self.revision is not None and self.file is not None:
+            raise typer.BadParameter("--file names the revisions itself: leave out --revision")
         if self.dialect is not None and self.file is None:
             raise typer.BadParameter("--dialect goes with --file")
         spoken_by(self)
@@ -66,7 +71,27 @@ def wire_form(wish: Wish, items: Items) -> Any:
     chosen = _chosen(wish, items)
     if wish.edit is not None and len(chosen) != 1:
         raise typer.BadParameter("an edit is for one item: name it with --item")
-    return {"decisions": [{**_decision(wish, item), "item_id": item["item_id"]} for item in chosen]}
+    if wish.revision is not None and len(chosen) != 1:
+        raise typer.BadParameter("a revision is one item's: name it with --item")
+    seen = {} if wish.revision is None else {"revision": wish.revision}
+    return {"decisions": [{**_decision(wish, item), "item_id": item["item_id"], **seen} for item in chosen]}
+
+
+@contextmanager
+def stale_in_words(review_id: UUID) -> Iterator[None]:
+    """A call that was amended since is decided by nobody who has not seen it: which one it is, and what to do.
+
+    Raises StaleDecision.
+    """
+    try:
+        yield
+    except StaleDecision as error:
+        now = error.details["changed"]
+        raise StaleDecision(
+            f"{now['amended_by']} has amended the call of {now['tool']}: look at it (signoff reviews show {review_id}),"
+            f" then decide it with --revision {now['revision']}",
+            **error.details,
+        ) from None
 
 
 def _chosen(wish: Wish, items: Items) -> Items:

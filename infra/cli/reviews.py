@@ -14,9 +14,10 @@ from signoff.domain.decisions import NextStep
 from signoff.domain.reviews import ReviewStatus
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
-from signoff.infra.cli.deciding import Wish, spoken_by, wire_form
+from signoff.infra.cli.deciding import Wish, spoken_by, stale_in_words, wire_form
 from signoff.infra.cli.output import JsonFlag, print_json
 from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
+from signoff.infra.cli.review_acts import COMMANDS, ReviewId
 from signoff.infra.cli.review_screen import print_decided, print_review, print_reviews
 from signoff.infra.decisions_in import read_answers
 from signoff.infra.postgres.review_filters import ReviewFilter
@@ -24,9 +25,7 @@ from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, show_review
 from signoff.infra.services import Services
 
-app = command_group("List, show and decide reviews.")
-
-ReviewId = Annotated[UUID, typer.Argument(metavar="REVIEW", help="The review's id")]
+app = command_group("List, show, decide, claim, reassign, comment and cancel reviews.")
 
 
 @app.command("list")
@@ -87,6 +86,10 @@ def decide(
     item: Annotated[
         str | None, typer.Option(metavar="ID", help="Only this item, by its id or tool call id; default: all open ones")
     ] = None,
+    revision: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="The revision that you have seen; needed once a call was amended"),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help='Decisions as the HTTP API takes them, {"decisions": […]}; - reads stdin'),
@@ -101,7 +104,7 @@ def decide(
 
     It takes the token of a person who is one of the reviewers.
     """
-    wish = Wish(approve, reject, respond, edit, file, then, item, dialect)
+    wish = Wish(approve, reject, respond, edit, file, then, item, dialect, revision)
     wish.check()
 
     async def work(services: Services, who: Principal) -> Decided:
@@ -109,9 +112,14 @@ def decide(
             body = wire_form(wish, (await show_review(conn, review, who))["items"])
             answers = await read_answers(conn, review, spoken_by(wish), body, who)
         environment = services.settings.environment
-        return await decide_review(
-            services.store, services.hints, review, answers, who, door=DOOR, environment=environment
-        )
+        with stale_in_words(review):
+            return await decide_review(
+                services.store, services.hints, review, answers, who, door=DOOR, environment=environment
+            )
 
     decided = act(work, token_file)
     print_json(decided_view(decided)) if json else print_decided(decided)
+
+
+for command in COMMANDS:
+    app.command()(command)

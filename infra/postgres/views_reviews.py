@@ -19,7 +19,8 @@ from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.reviews import SELECT, review_of
 from signoff.infra.postgres.views import Page, Query, iso, may_read_reviews, split_page
 
-HEADS = """SELECT r.id, r.created_at, r.deadline_at, r.decided_at, r.resumed_at, j.agent, j.submitted_by
+HEADS = """SELECT r.id, r.created_at, r.deadline_at, r.decided_at, r.resumed_at, j.agent, j.submitted_by,
+    r.claimed_until > clock_timestamp() AS is_claimed
 FROM signoff.reviews r JOIN signoff.jobs j ON j.id = r.job_id"""
 
 
@@ -92,6 +93,8 @@ def _view(head: Mapping[str, Any], rows: Sequence[DictRow], reveal: bool) -> dic
         decided_at=iso(head["decided_at"]),
         resumed_at=iso(head["resumed_at"]),
     )
+    if not head["is_claimed"]:
+        view |= {"claimed_by": None, "claimed_until": None}
     for shown, item in zip(view["items"], review.items, strict=True):
         shown["ladder"] = _ladder(item)
     return view
