@@ -16,7 +16,7 @@ from signoff.domain.canonical import canonical_json, scrub
 from signoff.domain.conditions import CannotEvaluate, Facts
 from signoff.domain.errors import UnreadableArguments
 
-Predicate = Callable[[Mapping[str, Any]], bool]
+Predicate = Callable[[dict[str, Any]], bool]
 KEYS = ("callable", "digest")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -113,7 +112,7 @@ def _decisions(value: object) -> Iterator[str]:
 def _seconds(value: object) -> Iterator[str]:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         yield "must be a number of seconds"
-    elif not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
+    elif not is_seconds(value):
         yield "must be more than nothing and at most 3650 days"
 
 

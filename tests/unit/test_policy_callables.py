@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -88,7 +90,7 @@ def test_one_that_has_no_answer_means_review(when: Callable[[Any], Any], why: st
 
 
 def test_facts_that_can_not_be_copied_mean_review() -> None:
-    found = policy(small).judge("pay", {}, job={}, environment="", unseen={"lock": (item for item in ())})
+    found = policy(small).judge("pay", {}, job={}, environment="", unseen={"lock": threading.Lock()})
     assert found.verdict is Verdict.review
 
 
@@ -161,7 +163,11 @@ print(Policy([allow("pay", when=known)], ["r"]).digest)
 def test_the_digest_is_the_same_in_each_process() -> None:
     found = {
         subprocess.run(
-            [sys.executable, "-c", PROGRAM], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, timeout=60
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=60,
         ).stdout
         for seed in ("1", "2")
     }

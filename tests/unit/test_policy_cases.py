@@ -82,7 +82,7 @@ def test_a_job_has_labels_even_if_none_are_named() -> None:
 
 
 def test_nobody_is_asked_unless_it_is_a_review() -> None:
-    allowed = {"environment": "production", "job": {"submitted_by": "shop"}}
+    allowed: dict[str, Any] = {"environment": "production", "job": {"submitted_by": "shop"}}
     assert failed(case(approvals=0, reviewers=[], **allowed)) == []
     assert failed(case(approvals=1, **allowed)) == [("case 1 (refund)", "allow", "own")]
     assert failed(case(500, verdict="review", approvals=1, reviewers=["finance"])) == []

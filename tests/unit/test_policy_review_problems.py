@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signoff.domain import Policy, Rung, allow, deny, parse_policy, review
 from signoff.domain.errors import PolicyInvalid
@@ -15,6 +19,11 @@ from signoff.domain.policy_fits import ASKING
 from signoff.domain.policy_values import RULE_KEYS
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+
+
+def word(text: Any) -> Any:
+    """A word where its type is another."""
+    return text
 
 
 def problems(**changes: Any) -> list[str]:
@@ -58,11 +67,11 @@ def problems(**changes: Any) -> list[str]:
         ({"escalation": [5]}, "escalation: rung 1: must have a time, reviewers and perhaps replace"),
         ({"escalation": [Rung(5)]}, "escalation: rung 1: reviewers: must not be empty"),
         (
-            {"escalation": [Rung(5, "leads")]},
+            {"escalation": [Rung(5, word("leads"))]},
             "escalation: rung 1: reviewers: must be a list of words",
         ),
         (
-            {"escalation": [Rung(5, ("x",), replace="no")]},
+            {"escalation": [Rung(5, ("x",), replace=word("no"))]},
             "escalation: rung 1: replace: must be true or false",
         ),
         (
@@ -149,6 +158,53 @@ def test_people_to_fall_back_on_have_to_be_enough() -> None:
     with pytest.raises(PolicyInvalid, match="approvals: 2 are needed, and the fallback_reviewers are 1 alone"):
         Policy.from_dict({"rules": [raw], "fallback_reviewers": ["@dana"]})
     assert Policy.from_dict({"rules": [raw], "fallback_reviewers": ["leads"]}).rules[0].approvals == 2
+
+
+ODD = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        2,
+        -1,
+        10**400,
+        5.5,
+        math.nan,
+        math.inf,
+        "",
+        "x",
+        "{",
+        "{args.x}",
+        "a.b",
+        "@a",
+        "edit",
+        [],
+        ["x"],
+        {},
+    ]
+)
+ODDER = st.recursive(
+    ODD,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["after_seconds", "reviewers", "replace", "callable", "digest", "x"]), inner)
+    ),
+    max_leaves=6,
+)
+RULES = st.fixed_dictionaries(
+    {"tool": ODD | st.just("pay"), "verdict": st.sampled_from(["review", "allow", "deny"]) | ODD},
+    optional={key: ODDER for key in RULE_KEYS if key not in ("tool", "verdict")},
+)
+
+
+@given(st.lists(RULES, max_size=2), ODDER)
+def test_any_plain_form_is_a_policy_that_survives_or_a_list_of_problems(rules: list[Any], fallback: Any) -> None:
+    try:
+        policy = Policy.from_dict({"rules": rules, "fallback_reviewers": fallback})
+    except PolicyInvalid:
+        return
+    assert Policy.from_dict(json.loads(json.dumps(policy.to_dict()))).digest == policy.digest
+    policy.judge("pay", {"x": 1}, job={}, environment="")
 
 
 # --- files ---------------------------------------------------------------------------------------------
