@@ -180,3 +180,25 @@ async def refused(store: PostgresStore, statement: str, why: str) -> None:
     with pytest.raises(psycopg.errors.RaiseException, match=why):
         async with store.connection() as conn:
             await conn.execute(statement)
+
+
+async def test_a_subscription_is_told_of_but_not_where_it_has_got_to(api: Api) -> None:
+    async with api.store.connection() as conn:
+        await conn.execute(
+            "INSERT INTO signoff.subscriptions (id, name, kind, target, event_types, created_by, cursor_tx,"
+            " cursor_position) VALUES (%s, 'ops', 'slack', 'https://hooks.example/secret', '{*}', 'olga', '0', 0)",
+            (uuid4(),),
+        )
+        await conn.execute("UPDATE signoff.subscriptions SET cursor_position = 7")
+        await conn.execute("UPDATE signoff.subscriptions SET target = 'https://hooks.example/other-secret'")
+        await conn.execute(
+            "UPDATE signoff.subscriptions"
+            " SET disabled_at = clock_timestamp(), disabled_by = 'sender', disabled_reason = '410'"
+        )
+    rows = (await acts(api.store))[-3:]
+    assert [(row["act"], row["actor"]) for row in rows if row["act"] != "subscription.changed"] == [
+        ("subscription.created", "olga"),
+        ("subscription.disabled", "sender"),
+    ]
+    assert rows[1]["body"]["changed"] == ["target"]
+    assert "secret" not in str(rows)

@@ -59,7 +59,8 @@ async def seal_all(services: Services) -> Head:
 
     async def sealed() -> Head | None:
         async with services.store.begin() as tx:
-            await seal_rows(tx.conn, 500, pause_seconds=0)
+            while await seal_rows(tx.conn, 500, pause_seconds=0):
+                continue
         verdict = await verify_database(services, None)
         return verdict.head if verdict.unsealed and verdict.unsealed.rows == 0 else None
 

@@ -253,13 +253,16 @@ BEGIN
         END IF;
         IF was ->> 'revoked_at' IS NULL AND here ->> 'revoked_at' IS NOT NULL THEN
             verb := 'revoked';
+        ELSIF was ->> 'disabled_at' IS NULL AND here ->> 'disabled_at' IS NOT NULL THEN
+            verb := 'disabled';
         END IF;
         recorded := recorded || jsonb_build_object('changed', (SELECT jsonb_agg(key ORDER BY key)
             FROM jsonb_each(here) WHERE was -> key IS DISTINCT FROM value));
     END IF;
     INSERT INTO signoff.audit (act, actor, job_id, body)
     VALUES (TG_ARGV[0] || '.' || verb,
-        coalesce(CASE verb WHEN 'created' THEN here ->> 'created_by' WHEN 'revoked' THEN here ->> 'revoked_by' END,
+        coalesce(CASE verb WHEN 'created' THEN here ->> 'created_by' WHEN 'revoked' THEN here ->> 'revoked_by'
+                WHEN 'disabled' THEN here ->> 'disabled_by' END,
             signoff.database_actor()),
         (here ->> 'job_id')::uuid, recorded);
     RETURN NULL;
@@ -268,15 +271,22 @@ END $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON signoff.principals FOR EACH ROW
     EXECUTE FUNCTION signoff.audit_administration('principal', 'name', 'kind', 'groups', 'rights', 'limited',
         'revoked_at');
-CREATE TRIGGER audit AFTER INSERT OR DELETE ON signoff.tokens FOR EACH ROW
-    EXECUTE FUNCTION signoff.audit_administration('token', 'id', 'principal', 'revoked_at');
 -- Not each time that one is used.
-CREATE TRIGGER audit_changed AFTER UPDATE ON signoff.tokens FOR EACH ROW
-    WHEN ((OLD.id, OLD.principal, OLD.hash, OLD.revoked_at)
-        IS DISTINCT FROM (NEW.id, NEW.principal, NEW.hash, NEW.revoked_at))
-    EXECUTE FUNCTION signoff.audit_administration('token', 'id', 'principal', 'revoked_at');
+CREATE TRIGGER audit AFTER INSERT OR DELETE OR UPDATE OF id, principal, hash, ends_at, revoked_at ON signoff.tokens
+    FOR EACH ROW
+    EXECUTE FUNCTION signoff.audit_administration('token', 'id', 'principal', 'ends_at', 'revoked_at');
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON signoff.endpoints FOR EACH ROW
-    EXECUTE FUNCTION signoff.audit_administration('endpoint', 'name', 'revoked_at');
+    EXECUTE FUNCTION signoff.audit_administration('endpoint', 'name', 'speaks_for', 'dialect', 'revoked_at');
+CREATE TRIGGER audit AFTER INSERT OR DELETE OR UPDATE OF id, endpoint, secret, ends_at ON signoff.endpoint_secrets
+    FOR EACH ROW
+    EXECUTE FUNCTION signoff.audit_administration('endpoint_secret', 'id', 'endpoint', 'ends_at');
+-- Not each time that one has gone on. Its target may be a secret: whoever has that of Slack writes there.
+CREATE TRIGGER audit AFTER INSERT OR DELETE OR UPDATE OF id, name, kind, target, event_types, filter, template,
+        allow_private, disabled_at ON signoff.subscriptions FOR EACH ROW
+    EXECUTE FUNCTION signoff.audit_administration('subscription', 'id', 'name', 'kind', 'event_types', 'filter',
+        'allow_private', 'disabled_at', 'disabled_reason');
+CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON signoff.subscription_secrets FOR EACH ROW
+    EXECUTE FUNCTION signoff.audit_administration('subscription_secret', 'position', 'subscription_id', 'ends_at');
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON signoff.grants FOR EACH ROW
     EXECUTE FUNCTION signoff.audit_administration('grant', 'id', 'person', 'delegator', 'tools', 'condition',
         'expires_at', 'revoked_at');
