@@ -58,6 +58,11 @@ def test_the_file_form_means_what_the_python_form_means() -> None:
     )
 
 
+def test_a_policy_keeps_its_digest_when_new_keys_come() -> None:
+    # Taken before there was any of them: stored verdicts and running jobs carry it.
+    assert parse_policy(GOOD).digest == "a1e10569bca7693642531059b49859c8b00afffe8c8fbce424bb22c9736ff3b9"
+
+
 def test_line_ends_and_a_byte_order_mark_do_not_matter() -> None:
     assert parse_policy("\ufeff" + GOOD.replace("\n", "\r\n")) == parse_policy(GOOD)
     assert parse_policy("") == Policy()
