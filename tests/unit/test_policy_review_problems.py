@@ -160,7 +160,7 @@ def test_people_to_fall_back_on_have_to_be_enough() -> None:
     assert Policy.from_dict({"rules": [raw], "fallback_reviewers": ["leads"]}).rules[0].approvals == 2
 
 
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,
