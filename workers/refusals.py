@@ -54,7 +54,7 @@ def misfit(tool: str, problem: str) -> str:
 
 
 def revoked(tool: str, reason: str) -> str:
-    return f"The approval of this call no longer holds: {reason}. {tool} did not run. {NEXT_STEP['stop']}"
+    return f"The approval of this call no longer holds: {reason.rstrip('.')}. {tool} did not run. {NEXT_STEP['stop']}"
 
 
 def failed(tool: str, reason: str | None) -> str:
