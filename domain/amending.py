@@ -127,7 +127,9 @@ def amend(item: Item, answer: Answer, registered: Registered) -> Amendment:
     tool = answer.edited_name
     if tool != item.tool:
         _require_tool_change(item, tool, registered)
-    args = unmasked(answer.edited_args, item.args or {}, item.terms.hidden)
+    # Into another tool's call no hidden value is carried: there it could be told, or sent elsewhere.
+    original = (item.args or {}) if tool == item.tool else {}
+    args = unmasked(answer.edited_args, original, item.terms.hidden)
     return Amendment(item, tool, args, call_digest(tool, args), registered)
 
 

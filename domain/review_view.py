@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from signoff.domain.hiding import masked, paths_of
+from signoff.domain.hiding import MASK, masked, paths_of
 from signoff.domain.reviews import Decision, Item, Review
 
 
@@ -43,7 +43,7 @@ def item_view(item: Item, *, reveal: bool = False) -> dict[str, Any]:
         "operation_id": item.operation_id,
         "tool": item.tool,
         "args": _shown_args(item, item.args, reveal),
-        "unreadable_args": item.unreadable_args,
+        "unreadable_args": _unreadable(item, reveal),
         "hidden": list(paths_of(item.args or {}, item.terms.hidden)),
         "shown": item.shown,
         "digest": item.digest,
@@ -92,6 +92,12 @@ def _action_request(item: Item, reveal: bool) -> dict[str, Any]:
 def _review_config(item: Item) -> dict[str, Any]:
     words = [str(word) for word in item.allowed_decisions]
     return {"action_name": item.tool, "allowed_decisions": words, "args_schema": dict(item.args_schema or {})}
+
+
+def _unreadable(item: Item, reveal: bool) -> str | None:
+    """The text as it was written, or nothing of it: in what can't be read no single value can be masked."""
+    concealed = item.unreadable_args is not None and item.terms.hidden and not reveal
+    return MASK if concealed else item.unreadable_args
 
 
 def _shown_args(item: Item, args: Mapping[str, Any] | None, reveal: bool) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from signoff.domain.errors import (
     EarlyDecision,
     EditChangesTool,
     EditDenied,
+    EditOutsideSchema,
     NotAReviewer,
     ReviewClaimed,
     SignoffError,
@@ -28,6 +29,7 @@ from signoff.domain.judging import judge_answers
 from signoff.domain.policy import Policy, deny, review
 from signoff.domain.registered import Registered
 from signoff.domain.review_terms import ReviewTerms
+from signoff.domain.review_view import review_view
 from signoff.domain.reviews import Decision, Item, Proposal, Review, Settled, with_settled
 from tests.unit.test_reviews import NOW, RAVI, RITA, SCHEMA, a_review, an_item, edit
 
@@ -266,3 +268,28 @@ def test_hidden_values_that_an_edit_leaves_masked_stay_as_they_are() -> None:
     decision = after(a_review(item), edit(20, iban="[hidden]"), RITA).items[0].decision
     assert decision is not None
     assert decision.args == {"amount": 20, "iban": "DE1"}
+
+
+def test_no_hidden_value_is_carried_into_a_call_of_another_tool() -> None:
+    schema = {"type": "object", "properties": {"amount": {"type": "integer"}, "iban": {"type": "string"}}}
+    terms = ReviewTerms(hidden=("iban",), tool_changes=("credit",))
+    review_ = a_review(an_item(args={"amount": 30, "iban": "DE1"}, terms=terms, args_schema=schema))
+    with pytest.raises(EditOutsideSchema):
+        judge(review_, edit(20, name="credit", iban="[hidden]"), RITA)
+
+
+def test_what_a_rule_hides_is_shown_to_nobody_without_the_right() -> None:
+    terms = ReviewTerms(hidden=("iban",))
+    readable = an_item(args={"amount": 30, "iban": "DE1"}, terms=terms)
+    unreadable = an_item(1, args=None, unreadable_args='{"iban": "DE1"', terms=terms)
+    amended = replace(readable, proposed=Proposal("refund", {"iban": "DE1"}, "d", "rita"), revision=2)
+    for item in (readable, unreadable, amended, with_settled(a_review(readable), [settled_by(readable)]).items[0]):
+        view = review_view(a_review(item), agent="desk", deadline_at=None)
+        assert "DE1" not in str(view)
+        assert "DE1" in str(review_view(a_review(item), agent="desk", deadline_at=None, reveal=True))
+
+
+def settled_by(item: Item) -> Settled:
+    settled = judge(a_review(item), APPROVE, RITA)
+    assert isinstance(settled, Settled)
+    return settled
