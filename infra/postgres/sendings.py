@@ -54,12 +54,12 @@ RETURNING s.id, s.subscription_id, s.event_id, s.job_id, s.body, s.attempts, s.t
         ORDER BY x.position DESC LIMIT %(secrets)s) AS secrets
 """
 
-# Only by whoever sent it last.
+# Only by whoever sent it last; but that it has arrived is true whoever says so.
 RECORD = """
 UPDATE signoff.sendings SET status = %(status)s, next_at = clock_timestamp() + %(delay)s, last_at = clock_timestamp(),
     last_status = %(last_status)s, last_error = %(error)s, tries = tries - %(uncounted)s,
     sent_at = CASE WHEN %(status)s = 'sent' THEN clock_timestamp() ELSE sent_at END
-WHERE id = %(id)s AND status = 'pending' AND attempts = %(attempt)s RETURNING id
+WHERE id = %(id)s AND status = 'pending' AND (attempts = %(attempt)s OR %(status)s = 'sent') RETURNING id
 """
 
 # Whatever its time is: a claim may be about to put it off.
