@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -13,18 +13,25 @@ from signoff.domain.sendings import SendingStatus
 from signoff.infra.postgres.sendings import Range
 from signoff.infra.webhooks.subscribing import disable_subscription, enable_subscription, send_again
 from signoff.workers.sending import ForgetOldSendings
-from tests.support.outgoing import Outgoing, open_outgoing
+from tests.support.outgoing import Outgoing, database_of_module, open_outgoing
 from tests.support.parked import OPERATOR, PRODUCER
 from tests.support.receiver import Answer
+from tests.support.savers import Server
 
 pytestmark = pytest.mark.anyio
 
 DEAD = Range(status=SendingStatus.dead)
 
 
+@pytest.fixture(scope="module")
+def database(postgres_server: Server, template_database: str) -> Iterator[str]:
+    with database_of_module(postgres_server, template_database) as url:
+        yield url
+
+
 @pytest.fixture
-async def out(database_url: str) -> AsyncIterator[Outgoing]:
-    async with open_outgoing(database_url) as out:
+async def out(database: str) -> AsyncIterator[Outgoing]:
+    async with open_outgoing(database) as out:
         await out.subscribe()
         await out.tell("one", "two", "three")
         yield out

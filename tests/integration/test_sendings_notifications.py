@@ -12,9 +12,10 @@ from examples.support_desk.faults import Fault, FaultKind
 from examples.support_desk.mailbox import Mailbox
 from signoff.domain.canonical import call_digest
 from signoff.infra.mail import Relay
-from tests.support.outgoing import Outgoing, open_outgoing
+from tests.support.outgoing import Outgoing, database_of_module, open_outgoing
 from tests.support.parked import parked, refund
 from tests.support.receiver import Answer
+from tests.support.savers import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +28,15 @@ def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
         yield mailbox
 
 
+@pytest.fixture(scope="module")
+def database(postgres_server: Server, template_database: str) -> Iterator[str]:
+    with database_of_module(postgres_server, template_database) as url:
+        yield url
+
+
 @pytest.fixture
-async def out(database_url: str, mailbox: Mailbox) -> AsyncIterator[Outgoing]:
-    async with open_outgoing(database_url) as out:
+async def out(database: str, mailbox: Mailbox) -> AsyncIterator[Outgoing]:
+    async with open_outgoing(database) as out:
         out.relay = Relay("127.0.0.1", mailbox.port, "signoff@shop.test", starttls=False)
         yield out
 

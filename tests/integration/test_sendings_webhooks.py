@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from email.utils import formatdate
 
@@ -15,16 +15,23 @@ from signoff.domain.sendings import DELAYS, MOST_TRIES
 from signoff.infra.postgres.sendings import SendingTable
 from signoff.infra.webhooks.subscribing import rotate_secret
 from tests.support.api import until
-from tests.support.outgoing import Outgoing, open_outgoing
+from tests.support.outgoing import Outgoing, database_of_module, open_outgoing
 from tests.support.parked import OPERATOR, parked, refund
 from tests.support.receiver import Answer, Received
+from tests.support.savers import Server
 
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(scope="module")
+def database(postgres_server: Server, template_database: str) -> Iterator[str]:
+    with database_of_module(postgres_server, template_database) as url:
+        yield url
+
+
 @pytest.fixture
-async def out(database_url: str) -> AsyncIterator[Outgoing]:
-    async with open_outgoing(database_url) as out:
+async def out(database: str) -> AsyncIterator[Outgoing]:
+    async with open_outgoing(database) as out:
         yield out
 
 
