@@ -91,7 +91,13 @@ async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id:
         return None
     review = Review(new.id, job.id, job.thread_id, pause.interrupt_id, ReviewStatus.pending, tuple(items))
     view = review_view(review, agent=job.agent, deadline_at=deadline_at)
-    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, view, job.id)
+    told = {**view, "items": [_without_empty(item) for item in view["items"]]}
+    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, _without_empty(told), job.id)
+
+
+def _without_empty(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Events are kept for long, one for each parked job: what says nothing is left out."""
+    return {name: value for name, value in view.items() if value not in (None, [])}
 
 
 def _item(ordinal: int, raw: Mapping[str, Any]) -> Item:
