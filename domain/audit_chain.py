@@ -1,8 +1,9 @@
 """The chain of the audit: what each hash is made of, and what it shows to be wrong. Pure, so an export is enough.
 
-A row's hash is SHA-256 over the canonical JSON of `{"position", "at", "act", "actor", "job", "digest", "body"}`; a
-seal's over that of `{"seal", "at", "previous", "positions", "hashes"}`, where `previous` is the hash of the seal before
-it, 64 zeros for the first. Hashes are in hex. Whoever keeps the hash of the newest seal keeps the whole audit up to it.
+A row's hash is SHA-256 over the canonical JSON of `{"position", "at", "act", "actor", "job", "digest", "shown",
+"body"}`; a seal's over that of `{"seal", "at", "previous", "positions", "hashes"}`, where `previous` is the hash of the
+seal before it, 64 zeros for the first. Hashes are in hex. Whoever keeps the hash of the newest seal keeps the whole
+audit up to it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Row:
     actor: str
     job: str | None
     digest: str | None
+    shown: str | None
     body: Mapping[str, Any] | None
     claimed: str | None = None
 
@@ -102,6 +104,7 @@ def row_document(row: Row) -> dict[str, Any]:
         "actor": row.actor,
         "job": row.job,
         "digest": row.digest,
+        "shown": row.shown,
         "body": row.body,
     }
 

@@ -1,7 +1,7 @@
 """The audit as JSON Lines: a line for each seal, followed by a line for each of its rows.
 
     {"seal": 1, "at": …, "previous": …, "positions": […], "hashes": […], "hash": …}
-    {"position": 1, "at": …, "act": …, "actor": …, "job": …, "digest": …, "body": {…}, "hash": …}
+    {"position": 1, "at": …, "act": …, "actor": …, "job": …, "digest": …, "shown": …, "body": {…}, "hash": …}
 
 The hash of a line is over the canonical JSON of the rest of it: nothing else is needed to verify one.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from signoff.domain.audit_chain import Finding, Row, Seal, Wrong, row_document, seal_document
 
 SEAL_KEYS = frozenset({"seal", "at", "previous", "positions", "hashes", "hash"})
-ROW_KEYS = frozenset({"position", "at", "act", "actor", "job", "digest", "body", "hash"})
+ROW_KEYS = frozenset({"position", "at", "act", "actor", "job", "digest", "shown", "body", "hash"})
 
 Sealed = tuple[Seal, list[Row]]
 
@@ -79,7 +79,7 @@ def _read(line: str) -> Seal | Row:
 
 def _row(document: Mapping[str, Any]) -> Row:
     texts = [document[key] for key in ("at", "act", "actor", "hash")]
-    texts += [document[key] for key in ("job", "digest") if document[key] is not None]
+    texts += [document[key] for key in ("job", "digest", "shown") if document[key] is not None]
     if not (_are(int, document["position"]) and _are(str, *texts)):
         raise _Unreadable("not a row")
     named = {key: document[key] for key in ROW_KEYS - {"body", "hash"}}

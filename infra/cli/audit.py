@@ -103,8 +103,8 @@ def list_(
 
 
 def _told(row: dict[str, Any]) -> tuple[str, str, str | None, str]:
-    body = ", ".join(f"{name} {value}" for name, value in (row["body"] or {}).items())
-    return row["act"], row["actor"], row["digest"], body
+    body = {**(row["body"] or {}), **({"shown": row["shown"]} if row["shown"] else {})}
+    return row["act"], row["actor"], row["digest"], ", ".join(f"{name} {value}" for name, value in body.items())
 
 
 @contextmanager

@@ -17,8 +17,8 @@ Connection = AsyncConnection[DictRow]
 
 # UTC, to the microsecond: nothing is lost, and the text does not depend on the session.
 TIME = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
-ROW_COLUMNS = f"""position, {TIME.format("at")} AS at, act, actor, job_id::text AS job, encode(digest, 'hex') AS digest,
-    body::text AS body"""
+ROW_COLUMNS = f"""position, {TIME.format("at")} AS at, act, actor, job_id::text AS job, body::text AS body,
+    encode(substr(digests, 1, 32), 'hex') AS digest, nullif(encode(substr(digests, 33), 'hex'), '') AS shown"""
 
 SEALS = f"""
 SELECT number, {TIME.format("sealed_at")} AS at, encode(previous, 'hex') AS previous, positions, hashes,
@@ -97,7 +97,8 @@ async def of_job(conn: Connection, job_id: UUID, after: int, limit: int) -> Sequ
 
 
 def row_of(row: DictRow) -> Row:
-    return Row(row["position"], row["at"], row["act"], row["actor"], row["job"], row["digest"], read_body(row["body"]))
+    named = {name: row[name] for name in ("position", "at", "act", "actor", "job", "digest", "shown")}
+    return Row(**named, body=read_body(row["body"]))
 
 
 def _seal_of(row: DictRow) -> Seal:

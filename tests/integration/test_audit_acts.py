@@ -71,12 +71,12 @@ async def test_what_was_shown_can_be_computed_again(api: Api) -> None:
     job = await parked(api.store)
     async with api.store.connection() as conn:
         cursor = await conn.execute(
-            "SELECT i.id::text AS item, signoff.shown_digest(i, r.policy_digest) AS shown"
+            "SELECT i.id::text AS item, encode(signoff.shown_digest(i, r.policy_digest), 'hex') AS shown"
             " FROM signoff.items i JOIN signoff.reviews r ON r.id = i.review_id"
         )
         (again,) = await cursor.fetchall()
-    (proposed,) = [row["body"] for row in await acts(api.store, job.job_id) if row["act"] == "item.proposed"]
-    assert (proposed["item"], proposed["shown"]) == (again["item"], again["shown"])
+    (proposed,) = [row for row in await acts(api.store, job.job_id) if row["act"] == "item.proposed"]
+    assert (proposed["body"]["item"], proposed["shown"]) == (again["item"], again["shown"])
 
 
 async def test_what_is_rolled_back_leaves_nothing(api: Api) -> None:

@@ -23,7 +23,7 @@ CHANGES = {
     f"UPDATE signoff.audit SET actor = 'mallory' WHERE position = {LAST}": {Wrong.row_edited},
     f"UPDATE signoff.audit SET at = at + interval '1 us' WHERE position = {LAST}": {Wrong.row_edited},
     f"UPDATE signoff.audit SET body = '[]' WHERE position = {LAST}": {Wrong.row_edited},
-    f"UPDATE signoff.audit SET digest = NULL WHERE position = {SECOND_SEAL}": {Wrong.row_edited},
+    f"UPDATE signoff.audit SET digests = NULL WHERE position = {SECOND_SEAL}": {Wrong.row_edited},
     "ALTER TABLE signoff.audit ALTER position DROP IDENTITY;"
     "UPDATE signoff.audit SET position = 0 WHERE position = 2;"
     "UPDATE signoff.audit SET position = 2 WHERE position = 3;"

@@ -12,6 +12,7 @@ from signoff.domain.effects import EffectStatus, Outcome, Step, Terms
 from signoff.domain.jobs import Job
 from signoff.domain.running import finish
 from signoff.infra.cli.audit_verdict import verify_database
+from signoff.infra.postgres.audit import ROW_COLUMNS
 from signoff.infra.postgres.audit_sealing import seal_rows
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.services import Services
@@ -23,7 +24,7 @@ SUCCEEDED = Step(EffectStatus.succeeded, doubt=False, reason="done")
 
 async def acts(store: PostgresStore, job_id: UUID | None = None) -> list[dict[str, Any]]:
     """The acts of a job, or all, in the order of their positions."""
-    query = "SELECT act, actor, encode(digest, 'hex') AS digest, body FROM signoff.audit"
+    query = f"SELECT {ROW_COLUMNS}, signoff.audit.body FROM signoff.audit"
     async with store.connection() as conn:
         cursor = await conn.execute(query + " WHERE %s::uuid IS NULL OR job_id = %s ORDER BY position", [job_id] * 2)
         return await cursor.fetchall()

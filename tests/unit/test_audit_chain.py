@@ -21,7 +21,13 @@ Lines = list[str]
 
 
 def row(position: int, actor: str = "rita", job: str | None = None, **more: Any) -> Row:
-    fields = {"at": "2026-01-02T03:04:05.000006Z", "act": "item.decided", "digest": None, "body": {"item": position}}
+    fields = {
+        "at": "2026-01-02T03:04:05.000006Z",
+        "act": "item.decided",
+        "digest": None,
+        "shown": None,
+        "body": {"item": position},
+    }
     return Row(position=position, actor=actor, job=job, **{**fields, **more})
 
 
@@ -53,7 +59,9 @@ def chains(draw: st.DrawFn) -> tuple[Lines, Head]:
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 
     def some(position: int) -> Row:
-        return row(position, draw(TEXTS), draw(st.none() | TEXTS), digest=draw(DIGESTS), body=draw(BODIES))
+        return row(
+            position, draw(TEXTS), draw(st.none() | TEXTS), digest=draw(DIGESTS), shown=draw(DIGESTS), body=draw(BODIES)
+        )
 
     return exported(*sizes, rows=some)
 
