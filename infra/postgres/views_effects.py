@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from signoff.domain.authority import Principal
+from signoff.domain.authority import Principal, may_reveal
 from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import EffectNotFound
+from signoff.domain.hiding import masked
 from signoff.infra.effect_results import result_view
 from signoff.infra.postgres.views import Page, Query, iso, may_read_jobs, split_page
 
 BRIEF = """e.operation_id, e.generation, e.job_id, e.thread_id, e.agent, e.tool, e.digest, e.class, e.status,
     e.attempts, e.alone, e.created_at, e.first_dispatched_at, e.doubt_since, e.retry_at, e.ended_at, e.error_code,
     e.error_message, e.provider_reference"""
-FULL = f"{BRIEF}, e.args, e.rule, e.policy_digest, e.decision_id, d.reviewer, d.decided_at, e.result_type, e.result"
+# Every decision that allowed exactly this call counts as an approval of it.
+APPROVALS = """(SELECT json_agg(json_build_object('decision_id', o.id, 'type', o.type, 'reviewer', o.reviewer,
+        'on_behalf_of', o.on_behalf_of, 'decided_at', o.decided_at) ORDER BY o.decided_at, o.id)
+    FROM signoff.decisions o WHERE o.item_id = d.item_id AND o.counts AND o.type IN ('approve', 'edit')
+        AND o.operation_id = e.operation_id AND o.digest = e.digest) AS approvals"""
+FULL = f"""{BRIEF}, e.args, e.hidden, e.rule, e.policy_digest, e.standing_id, e.decision_id, d.reviewer, d.decided_at,
+    {APPROVALS}, e.result_type, e.result"""
 TIMES = ("created_at", "first_dispatched_at", "doubt_since", "retry_at", "ended_at")
 
 ATTEMPTS = """SELECT number, generation, worker, dispatched_at, outcome, message, ended_at FROM signoff.attempts
@@ -59,7 +67,10 @@ async def list_effects(
 
 
 async def show_effect(conn: AsyncConnection[DictRow], operation_id: str, who: Principal) -> dict[str, Any]:
-    """One effect with arguments, result, attempts, history and evidence. Raises EffectNotFound."""
+    """One effect with arguments, result, attempts, history and evidence. Raises EffectNotFound.
+
+    What a rule hides of the arguments is masked unless `who` may reveal it.
+    """
     query = Query()
     may_read_jobs(query, who)
     query.add_equal(e__operation_id=operation_id)
@@ -74,7 +85,7 @@ async def show_effect(conn: AsyncConnection[DictRow], operation_id: str, who: Pr
         raise EffectNotFound(f"there is no effect {operation_id} that you may read")
     return {
         **_brief(row),
-        "args": row["args"],
+        "args": row["args"] if may_reveal(who) else masked(row["args"], row["hidden"] or ()),
         "authority": _authority(row),
         "result": result_view(row["result_type"], row["result"]),
         "attempt_log": await _rows(conn, ATTEMPTS, operation_id),
@@ -98,14 +109,20 @@ def _brief(row: DictRow) -> dict[str, Any]:
 
 
 def _authority(row: DictRow) -> dict[str, Any]:
-    """What the effect stands on: a decision, or a rule that allows it."""
+    """What the effect stands on: decisions, or a rule or a standing approval that allows it."""
     return {
         "decision_id": None if row["decision_id"] is None else str(row["decision_id"]),
         "reviewer": row["reviewer"],
         "decided_at": iso(row["decided_at"]),
         "rule": row["rule"],
         "policy_digest": row["policy_digest"],
+        "standing_id": None if row["standing_id"] is None else str(row["standing_id"]),
+        "approvals": [{**found, "decided_at": _utc(found["decided_at"])} for found in row["approvals"] or ()],
     }
+
+
+def _utc(time: str) -> str | None:
+    return iso(datetime.fromisoformat(time))
 
 
 async def _rows(conn: AsyncConnection[DictRow], sql: str, operation_id: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from signoff.domain.jobs import JobStatus
 from signoff.domain.policy import Rule, Verdict, review
 from signoff.domain.standing import StandingApproval
 from signoff.infra.postgres.store import PostgresStore
+from signoff.infra.postgres.views_effects import show_effect
 from tests.support.api import open_store
 from tests.support.models import ScriptedModel, calling
 from tests.support.parked import AGENT, REVIEWER, SECOND_REVIEWER
@@ -24,6 +26,7 @@ from tests.support.till import APPROVE, DORA, FINANCE, PAY, Shop, Till
 pytestmark = pytest.mark.anyio
 
 STAN = Principal("stan", PrincipalKind.person, frozenset({"finance"}), frozenset({Right.review, Right.standing}))
+REVEALER = replace(REVIEWER, rights=frozenset({Right.see, Right.reveal}))
 TWO = [review("pay", reviewers=["finance"], approvals=2)]
 REFUSE = {"type": "reject", "message": "No.", "then": "revise"}
 
@@ -67,7 +70,7 @@ async def test_a_call_that_was_amended_and_then_allowed_runs_as_it_was_amended(s
     rules = [review("*", reviewers=["finance"], edits_need_another=True, tool_changes=["credit"], hide=["to"])]
     shop = Shop(store, till, rules)
     job = await shop.open()
-    action = {"name": "credit", "args": {"to": "[hidden]", "amount": 20}}
+    action = {"name": "credit", "args": {"to": "ada", "amount": 20}}
     await shop.say(job.id, {"type": "edit", "edited_action": action})
     await shop.say(job.id, {"type": "approve", "revision": 2}, who=SECOND_REVIEWER)
     done = await shop.run(job.id)
@@ -76,6 +79,13 @@ async def test_a_call_that_was_amended_and_then_allowed_runs_as_it_was_amended(s
     assert "A reviewer changed this call. What ran: credit(" in await shop.told(done)
     (row,) = await shop.sql("SELECT tool, hidden, digest FROM signoff.effects")
     assert row == {"tool": "credit", "hidden": ["to"], "digest": call_digest("credit", {"to": "ada", "amount": 20})}
+    async with store.connection() as conn:
+        (effect,) = await shop.effects(job.id)
+        seen = await show_effect(conn, effect.operation_id, REVIEWER)
+        revealed = await show_effect(conn, effect.operation_id, REVEALER)
+    assert (seen["args"], revealed["args"]) == ({"to": "[hidden]", "amount": 20}, {"to": "ada", "amount": 20})
+    approvals = [(one["type"], one["reviewer"]) for one in seen["authority"]["approvals"]]
+    assert approvals == [("edit", "rita"), ("approve", "ravi")]
     assert isinstance(shop.agent.model, ScriptedModel)
     (call,) = shop.agent.model.asked[1][2].tool_calls  # type: ignore[attr-defined]
     assert (call["name"], call["args"]) == ("credit", {"to": "ada", "amount": 20})

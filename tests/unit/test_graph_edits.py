@@ -74,6 +74,20 @@ async def test_calls_in_additional_kwargs() -> None:
     }
 
 
+async def test_a_call_that_became_another_tools_has_its_name_everywhere() -> None:
+    raw = {"id": "c0", "type": "function", "function": {"name": "pay", "arguments": BEFORE}}
+    blocks: list[str | dict[Any, Any]] = [
+        {"type": "tool_use", "id": "c0", "name": "pay", "input": {"amount": 5}},
+        {"type": "function_call", "id": "fc_1", "call_id": "c0", "name": "pay", "arguments": BEFORE},
+        {"type": "tool_call", "id": "c0", "name": "pay", "args": {"amount": 5}},
+    ]
+    proposed = calling(("pay", {"amount": 5}), content=blocks, additional_kwargs={"tool_calls": [raw]})
+    message = await edited(proposed, {**edit(key="a"), "tool": "read"})
+    assert message.tool_calls == [{"name": "read", "args": {"key": "a"}, "id": "c0", "type": "tool_call"}]
+    assert "pay" not in f"{message.content} {message.additional_kwargs}"
+    assert str([message.content, message.additional_kwargs]).count("'name': 'read'") == 4
+
+
 async def test_an_approved_message_stays_as_the_model_wrote_it() -> None:
     block = {"type": "function_call", "id": "fc_1", "call_id": "c0", "name": "pay", "arguments": BEFORE}
     written = calling(("pay", {"amount": 5}), content=[block], id="m1", response_metadata={"model_name": "x"})
