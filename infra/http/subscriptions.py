@@ -89,8 +89,8 @@ REDELIVER = {
         "dry_run": {"type": "boolean", "default": False},
     },
 }
-_LIST = problems(401, 403, 422, 503)
-_READ = problems(401, 403, 404, 422, 503)
+_LIST = problems(401, 403, 422, 429, 503)
+_READ = problems(401, 403, 404, 422, 429, 503)
 
 
 @router.get("", responses=_LIST)
