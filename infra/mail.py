@@ -6,6 +6,7 @@ import asyncio
 import json
 import smtplib
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from email.utils import format_datetime
 from signoff.domain.sendings import Meaning, Reply
 from signoff.infra.settings import Settings
 
+MAILS_AT_ONCE = 4
 OPERATION_SECONDS = 10.0
 TIMEOUT_SECONDS = 45.0
 
@@ -48,9 +50,12 @@ def relay_of(settings: Settings) -> Relay | None:
 
 
 class Mailer:
+    """Has threads of its own: a mail server that hangs must not take those that the rest of the process waits for."""
+
     def __init__(self, relay: Relay | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._relay = relay
         self._timeout_seconds = timeout_seconds
+        self._threads = ThreadPoolExecutor(MAILS_AT_ONCE, thread_name_prefix="mail")
 
     async def send(self, to: str, body: str, message_id: str, now: datetime) -> Reply:
         """`body` is {"subject", "text"} as JSON. Never raises for what the server or the network does."""
@@ -59,9 +64,13 @@ class Mailer:
         mail = make_mail(self._relay.sender, to, body, message_id, now)
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await asyncio.to_thread(_send, self._relay, mail)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, _send, self._relay, mail)
         except TimeoutError:
             return Reply(Meaning.failed, error=f"the mail server did not answer within {self._timeout_seconds:g} s")
+
+    def close(self) -> None:
+        """Waits for nobody."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def make_mail(sender: str, to: str, body: str, message_id: str, now: datetime) -> EmailMessage:

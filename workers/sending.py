@@ -104,14 +104,15 @@ class SendDue:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        self._mailer.close()
 
     async def _claim(self) -> Sequence[Claimed]:
         room = SENDINGS_AT_ONCE - len(self._running)
         if room <= 0:
             return []
-        busy = [id_ for id_, count in Counter(self._running.values()).items() if count >= OF_ONE_SUBSCRIPTION]
+        running = Counter(self._running.values())
         async with self._store.begin() as tx:
-            return await SendingTable(tx.conn).claim(each=OF_ONE_SUBSCRIPTION, limit=room, busy=busy, lease=LEASE)
+            return await SendingTable(tx.conn).claim(each=OF_ONE_SUBSCRIPTION, limit=room, running=running, lease=LEASE)
 
     async def _attempt(self, sending: Claimed) -> None:
         """Without a record the lease lapses, and it is sent again with the same id."""

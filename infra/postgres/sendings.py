@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,14 +21,19 @@ VALUES (%(id)s, %(subscription_id)s, %(event_id)s, %(event_cursor)s, %(event_typ
 ON CONFLICT (subscription_id, event_id) DO NOTHING
 """
 
-# So many of each subscription: one whose receiver is slow or away leaves room for the others.
+# By turns: who has the fewest under way goes first, so that a receiver that is slow or away holds up no other.
 LOCK_DUE = """
-SELECT due.id FROM signoff.subscriptions n, LATERAL (
-    SELECT s.id FROM signoff.sendings s
-    WHERE s.subscription_id = n.id AND s.status = 'pending' AND s.next_at <= now()
-    ORDER BY s.next_at, s.sequence LIMIT %(each)s FOR UPDATE SKIP LOCKED) AS due
-WHERE n.disabled_at IS NULL AND NOT n.id = ANY(%(busy)s::uuid[])
-LIMIT %(limit)s
+SELECT id FROM (
+    SELECT due.id, due.next_at,
+        row_number() OVER (PARTITION BY n.id ORDER BY due.next_at) + coalesce(running.count, 0) AS turn
+    FROM signoff.subscriptions n
+    LEFT JOIN unnest(%(ids)s::uuid[], %(counts)s::integer[]) AS running (id, count) ON running.id = n.id,
+    LATERAL (
+        SELECT s.id, s.next_at FROM signoff.sendings s
+        WHERE s.subscription_id = n.id AND s.status = 'pending' AND s.next_at <= now()
+        ORDER BY s.next_at, s.sequence LIMIT %(each)s FOR UPDATE SKIP LOCKED) AS due
+    WHERE n.disabled_at IS NULL) AS found
+WHERE turn <= %(each)s ORDER BY turn, next_at LIMIT %(limit)s
 """
 
 # A statement of its own, so that it sees what others committed before the rows were locked: whoever ends an earlier
@@ -134,9 +139,10 @@ class SendingTable:
         async with self._conn.cursor() as cursor:
             await cursor.executemany(INSERT, rows)
 
-    async def claim(self, *, each: int, limit: int, busy: Collection[UUID], lease: timedelta) -> Sequence[Claimed]:
-        """Inside a transaction. At most `each` of a subscription, none of those in `busy`, one at a time of a job."""
-        parameters: dict[str, Any] = {"each": each, "limit": limit, "busy": list(busy)}
+    async def claim(self, *, each: int, limit: int, running: Mapping[UUID, int], lease: timedelta) -> Sequence[Claimed]:
+        """Inside a transaction. At most `each` of a subscription with those `running` already, one at a time of a job."""
+        ids, counts = list(running), list(running.values())
+        parameters: dict[str, Any] = {"each": each, "limit": limit, "ids": ids, "counts": counts}
         due = await (await self._conn.execute(LOCK_DUE, parameters)).fetchall()
         if not due:
             return []

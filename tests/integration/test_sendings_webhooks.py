@@ -299,3 +299,25 @@ async def test_no_secret_and_no_body_is_logged(out: Outgoing, caplog: pytest.Log
     assert created.secret is not None
     assert created.secret not in logged
     assert "a-subject-of-its-own" not in logged
+
+
+async def test_a_receiver_that_hangs_holds_up_no_other(out: Outgoing) -> None:
+    never = asyncio.Event()
+    hanging = [f"hanging-{number}" for number in range(4)]
+    for name in hanging:
+        await out.subscribe(name)
+    await out.tell(*(f"old-{number}" for number in range(12)))
+    out.receiver.otherwise = Answer(until=never)
+    sender = out.sender()
+    await out.fan_out()
+    assert await sender.step()
+    await until(lambda: _count(out, 4 * 8))
+    await out.subscribe("well")
+    await out.tell("new")
+    await out.fan_out()
+    out.receiver.otherwise = Answer()
+    assert await sender.step()
+    assert len(out.receiver.log) == 32, "there is no room"
+    never.set()
+    await out.send(sender)
+    assert out.subjects()[32:].index("new") < 8, "it did not wait behind all that was there before"
