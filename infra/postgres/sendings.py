@@ -140,7 +140,7 @@ class SendingTable:
             await cursor.executemany(INSERT, rows)
 
     async def claim(self, *, each: int, limit: int, running: Mapping[UUID, int], lease: timedelta) -> Sequence[Claimed]:
-        """Inside a transaction. At most `each` of a subscription with those `running` already, one at a time of a job."""
+        """Inside a transaction. With those `running`, at most `each` of a subscription; one at a time of a job."""
         ids, counts = list(running), list(running.values())
         parameters: dict[str, Any] = {"each": each, "limit": limit, "ids": ids, "counts": counts}
         due = await (await self._conn.execute(LOCK_DUE, parameters)).fetchall()
