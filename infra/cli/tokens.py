@@ -9,6 +9,7 @@ import typer
 
 from signoff.domain.authority import PERSONAL, Principal, PrincipalKind, Right
 from signoff.domain.canonical import scrub
+from signoff.domain.endpoints import EVERYBODY, PERSON
 from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.infra.cli.acting import administer
 from signoff.infra.cli.apps import command_group
@@ -29,9 +30,12 @@ def valid_name(value: str | None) -> str | None:
     return value
 
 
-def _valid_names(values: list[str] | None) -> list[str] | None:
+def valid_groups(values: list[str] | None) -> list[str] | None:
+    """A group that is written like a person would be taken for them."""
     for value in values or ():
         valid_name(value)
+        if value.startswith(PERSON) or value == EVERYBODY:
+            raise typer.BadParameter(f"a group is not called {EVERYBODY}, and does not begin with {PERSON}")
     return values
 
 
@@ -42,7 +46,7 @@ def create(
         PrincipalKind | None, typer.Option(help="Default: person with the right review or standing, else service")
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option(help="What policies call reviewers; repeatable", callback=_valid_names)
+        list[str] | None, typer.Option(help="What policies call reviewers; repeatable", callback=valid_groups)
     ] = None,
     right: Annotated[list[Right] | None, typer.Option(help="What they may do; repeatable")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the token and nothing else")] = False,

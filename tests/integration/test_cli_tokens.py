@@ -82,6 +82,8 @@ def test_somebody_who_exists_is_never_changed_by_a_new_token(cli: Cli, options: 
         ["--name", " ", "--right", "submit"],
         ["--name", "new", "--right", "review", "--kind", "service"],
         ["--name", "new", "--right", "review", "--group", ""],
+        ["--name", "new", "--right", "review", "--group", "@rita"],
+        ["--name", "new", "--right", "review", "--group", "*"],
         ["--name", "a\x00b", "--right", "submit"],
     ],
 )
