@@ -6,12 +6,15 @@ from uuid import UUID
 
 import pytest
 
+from signoff.domain.authority import Principal, PrincipalKind, Right
 from signoff.domain.effects import EffectStatus
 from signoff.domain.jobs import JobStatus
 from tests.support.desk import APPROVE, RAVI, REFUND, Desk, answer_of
 from tests.support.desk_agents import spec
 
 pytestmark = pytest.mark.anyio
+
+DIRECTOR = Principal("dora", PrincipalKind.person, frozenset({"directors"}), frozenset({Right.review}))
 
 
 async def test_what_a_revoked_reviewer_approved_does_not_leave(desk: Desk) -> None:
@@ -29,14 +32,23 @@ async def test_an_approval_that_is_too_old_does_not_count(desk: Desk) -> None:
     await _is_revoked_and_told(desk, job_id, "the approval was valid until")
 
 
-@pytest.mark.parametrize(
-    ("agent", "words"),
-    [("denying", "the policy now denies it"), ("directors_only", "ravi, who approved it, may no longer decide this")],
-)
-async def test_a_policy_that_was_tightened_since_holds_at_dispatch(desk: Desk, agent: str, words: str) -> None:
+async def test_a_policy_that_denies_it_by_now_holds_at_dispatch(desk: Desk) -> None:
     job_id = await _approved_without_a_worker(desk)
-    desk.start_worker(SIGNOFF_AGENTS=spec(agent))
-    await _is_revoked_and_told(desk, job_id, words)
+    desk.start_worker(SIGNOFF_AGENTS=spec("denying"))
+    await _is_revoked_and_told(desk, job_id, "the policy now denies it")
+
+
+async def test_a_policy_that_wants_other_people_by_now_has_them_asked(desk: Desk) -> None:
+    job_id = await _approved_without_a_worker(desk)
+    async with desk.store.begin() as tx:
+        await tx.principals.create(DIRECTOR)
+    desk.start_worker(SIGNOFF_AGENTS=spec("directors_only"))
+    again = await desk.pending_review(job_id)
+    assert again.items[0].reason.startswith("the policy was tightened: ")
+    assert desk.payments.requests() == []
+    await desk.decide(again.id, APPROVE, who=DIRECTOR)
+    answer_of(await desk.until(job_id))
+    assert len(desk.refunds()) == 1
 
 
 async def test_what_the_provider_gets_is_what_the_reviewer_wrote(calm_desk: Desk) -> None:
