@@ -14,7 +14,7 @@ from signoff.domain.errors import InvalidRequest
 from signoff.domain.wording import did_you_mean
 
 PLACEHOLDERS = ("event", "review_id", "tool", "description", "job_id", "agent", "deadline_at", "link")
-NOTIFYING = ("signoff.review.requested.v1", "signoff.review.reminded.v1", "signoff.review.escalated.v1")
+NOTIFYING = tuple(f"signoff.review.{what}.v1" for what in ("requested", "reminded", "escalated", "reassigned"))
 MAX_VALUE_CHARACTERS = 2000
 MAX_SUBJECT_CHARACTERS = 200
 
@@ -30,6 +30,8 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
         "signoff.review.requested.v1": "Please review: {tool}" + _WHERE,
         "signoff.review.reminded.v1": "Still to review: {tool}" + _WHERE,
         "signoff.review.escalated.v1": "Now yours to review: {tool}" + _WHERE,
+        "signoff.review.reassigned.v1": "Yours to review: {tool}" + _WHERE,
+        "signoff.review.amended.v1": "Changed, and to review: {tool}" + _WHERE,
         "signoff.review.decided.v1": "Decided: {tool}" + _WHERE,
         "signoff.review.expired.v1": "Expired without a decision: {tool}" + _WHERE,
         "signoff.job.held.v1": "A job waits for an operator: {job_id}\n\nAgent {agent}.\n{link}",

@@ -14,13 +14,12 @@ from signoff.domain.subscriptions import EventFacts
 
 AGENTS = "SELECT id, agent FROM signoff.jobs WHERE id = ANY(%s)"
 
-# A call as it was amended, if it was. What a rule hides may stand in the description: it is then not told.
+# A call as it was amended, if it was. What a rule hides is masked in the description already.
 _CALLS = """
-SELECT i.review_id, coalesce(v.operation_id, i.operation_id) AS operation_id, coalesce(v.tool, i.tool) AS tool,
-    coalesce(v.rule, i.rule) AS rule,
+SELECT i.id AS item_id, i.review_id, coalesce(v.operation_id, i.operation_id) AS operation_id,
+    coalesce(v.tool, i.tool) AS tool, coalesce(v.rule, i.rule) AS rule,
     coalesce(v.reviewers, i.reviewers) || coalesce(i.escalated_to, '{}') || coalesce(i.assigned_to, '{}') AS groups,
-    CASE WHEN coalesce(coalesce(v.terms, i.terms) ->> 'hidden', '[]') = '[]'
-        THEN coalesce(v.description, i.description) END AS description, r.deadline_at
+    coalesce(v.description, i.description) AS description, r.deadline_at
 FROM signoff.items i JOIN signoff.reviews r ON r.id = i.review_id
 LEFT JOIN signoff.revisions v ON v.item_id = i.id AND v.revision = i.revision
 """
@@ -66,24 +65,23 @@ async def _rows(conn: AsyncConnection[DictRow], sql: str, ids: set[Any]) -> Rows
 
 
 def _facts(event: Event, agent: str | None, calls: Rows) -> EventFacts:
-    told = _descriptions(event)
+    """Of an event that tells of one item, that item's; and whom it asks, where the event says so itself."""
+    own = [call for call in calls if str(call.get("item_id")) == event.data.get("item_id")] or calls
     return EventFacts(
         agent=agent,
-        groups=frozenset(group for call in calls for group in call.get("groups") or ()),
-        rules=frozenset(call["rule"] for call in calls if call["rule"]),
-        tools=tuple(dict.fromkeys(call["tool"] for call in calls)),
-        descriptions=told or tuple(text for call in calls if (text := call.get("description"))),
+        groups=_asked(event) or frozenset(group for call in own for group in call.get("groups") or ()),
+        rules=frozenset(call["rule"] for call in own if call["rule"]),
+        tools=tuple(dict.fromkeys(call["tool"] for call in own)),
+        descriptions=tuple(text for call in own if (text := call.get("description"))),
         review_id=_review_id(event),
         job_id=event.job_id,
-        deadline_at=calls[0].get("deadline_at") if calls else None,
+        deadline_at=own[0].get("deadline_at") if own else None,
     )
 
 
-def _descriptions(event: Event) -> tuple[str, ...]:
-    """As the event itself tells them, masked where they must be."""
-    items = event.data.get("items")
-    found = [item.get("description") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return tuple(text for text in found if isinstance(text, str))
+def _asked(event: Event) -> frozenset[str]:
+    value = event.data.get("reviewers")
+    return frozenset(name for name in value if isinstance(name, str)) if isinstance(value, list) else frozenset()
 
 
 def _review_id(event: Event) -> UUID | None:

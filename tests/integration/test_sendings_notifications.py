@@ -11,6 +11,7 @@ import pytest
 from examples.support_desk.faults import Fault, FaultKind
 from examples.support_desk.mailbox import Mailbox
 from signoff.domain.canonical import call_digest
+from signoff.domain.events import EventType, NewEvent
 from signoff.infra.mail import Relay
 from tests.support.outgoing import Outgoing, database_of_module, open_outgoing
 from tests.support.parked import parked, refund
@@ -115,16 +116,17 @@ async def test_a_reviewer_is_told_in_slack(out: Outgoing) -> None:
     assert "webhook-signature" not in out.receiver.log[0].headers
 
 
-async def test_a_description_that_may_hold_what_is_hidden_is_not_told_later(out: Outgoing) -> None:
-    """The event of the request is masked by itself; those that follow are told from the record."""
-    await out.subscribe("leads", kind="slack", event_types=["signoff.review.cancelled.v1"], template="{description}")
-    job = await parked(out.store)
-    await out.rows('UPDATE signoff.items SET terms = \'{"hidden": ["iban"]}\' RETURNING 1')
+async def test_who_is_asked_now_is_told(out: Outgoing) -> None:
+    """The event of a rung names one item, and whom it asks."""
+    for group in ("finance", "directors"):
+        kind = ["signoff.review.escalated.v1"]
+        template = group + ": {tool}, {description}"
+        await out.subscribe(group, kind="slack", event_types=kind, filter={"groups": [group]}, template=template)
+    job = await parked(out.store, refund(), refund(tool="send_email", description="A mail"))
+    items = await out.rows("SELECT id FROM signoff.items WHERE review_id = %s ORDER BY ordinal", job.review_id)
+    data = {"review_id": str(job.review_id), "item_id": str(items[1]["id"]), "reviewers": ["directors"]}
     async with out.store.begin() as tx:
-        await tx.conn.execute(
-            "INSERT INTO signoff.events (id, job_id, sequence, type, subject, actor, data)"
-            " VALUES (gen_random_uuid(), %s, 99, 'signoff.review.cancelled.v1', 'x', 'x', %s)",
-            (job.job_id, json.dumps({"review_id": str(job.review_id)})),
-        )
+        event = NewEvent(EventType.review_escalated, f"reviews/{job.review_id}", "signoff", data, job.job_id)
+        await tx.events.append(event)
     await out.send()
-    assert json.loads(out.receiver.log[0].body) == {"text": "–"}
+    assert [json.loads(request.body)["text"] for request in out.receiver.log] == ["directors: send_email, A mail"]

@@ -11,6 +11,7 @@ from email.utils import formatdate
 import pytest
 from standardwebhooks import Webhook
 
+from signoff.domain.events import EventType, NewEvent
 from signoff.domain.sendings import DELAYS, MOST_TRIES
 from signoff.infra.postgres.sendings import SendingTable
 from signoff.infra.webhooks.subscribing import rotate_secret
@@ -69,6 +70,16 @@ async def test_only_from_now_on_unless_asked_otherwise(out: Outgoing) -> None:
     await out.subscribe("from-a-cursor", after=cursor)
     await out.send()
     assert out.subjects()[3:] == ["after"]
+
+
+async def test_an_event_that_is_committed_late_is_not_skipped(out: Outgoing) -> None:
+    async with out.store.begin() as slow:
+        await slow.events.append(NewEvent(EventType.job_retried, "began-before", "test", {}))
+        await out.subscribe()
+        await out.tell("quick")
+        await out.send()
+    await out.send()
+    assert sorted(out.subjects()) == ["began-before", "quick"]
 
 
 async def test_only_what_the_filter_wants(out: Outgoing) -> None:
