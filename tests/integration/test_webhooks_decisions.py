@@ -124,24 +124,6 @@ async def test_a_forged_stale_or_changed_request_is_refused(door: Door, database
     assert dump(database_url) == before
 
 
-async def test_the_signature_is_over_the_raw_bytes(door: Door) -> None:
-    job = await parked(door.api.store)
-    body = envelope(job, APPROVE)
-    id_, at = "msg_1", datetime.now(UTC)
-    same_meaning = json.dumps(json.loads(body), indent=1).encode()
-    signature = Webhook(door.secret).sign(id_, at, body.decode())
-    refused = await door.send(same_meaning, id_=id_, at=at, signature=signature)
-    assert code(refused) == (401, "signature_invalid")
-
-
-async def test_an_endpoint_that_is_not_there_or_revoked(door: Door) -> None:
-    job = await parked(door.api.store)
-    assert code(await door.send(envelope(job, APPROVE), name="other")) == (404, "endpoint_not_found")
-    async with door.api.store.begin() as tx:
-        await EndpointTable(tx.conn).revoke("bot")
-    assert code(await door.send(envelope(job, APPROVE))) == (404, "endpoint_not_found")
-
-
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
