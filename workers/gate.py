@@ -30,38 +30,44 @@ if TYPE_CHECKING:
 UNREADABLE_DECISIONS = [DecisionType.reject, DecisionType.respond]
 
 
-async def judge_state(agent: Agent, state: Mapping[str, Any], context: RunContext) -> dict[str, Any]:
+def judge_state(
+    agent: Agent, state: Mapping[str, Any], context: RunContext, standing: Sequence[StandingApproval] = ()
+) -> dict[str, Any]:
     """The state's change: its last message with ids, its judged calls, and results for those that are settled
     already."""
     message = state["messages"][-1]
     assert isinstance(message, AIMessage)
     named = with_ids(message, message.id or str(uuid4()))
-    gate = _Gate(agent, context, named.id or "", state)
-    judged = [await gate.judge(call) for call in calls_of(named)]
+    gate = _Gate(agent, context, named.id or "", state, standing)
+    judged = [gate.judge(call) for call in calls_of(named)]
     results = [result for _, result in judged if result is not None]
     changed = [named] if named is not message else []
-    return {
-        "messages": [*changed, *results],
-        "calls": [call for call, _ in judged],
-        "repeats": gate.repeats,
-    }
+    return {"messages": [*changed, *results], "calls": [call for call, _ in judged], "repeats": gate.repeats}
 
 
 class _Gate:
-    def __init__(self, agent: Agent, context: RunContext, message_id: str, state: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        context: RunContext,
+        message_id: str,
+        state: Mapping[str, Any],
+        standing: Sequence[StandingApproval],
+    ) -> None:
         self._agent = agent
         self._policy = agent.loaded_policy
         self._context = context
         self._message_id = message_id
         self._state = state
+        self._standing = standing
         self._refused = set(state["refused"])
-        self._standing: Sequence[StandingApproval] | None = None
         self.repeats: dict[str, int] = dict(state.get("repeats") or {})
 
-    async def judge(self, proposed: ProposedCall) -> tuple[Call, ToolMessage | None]:
+    def judge(self, proposed: ProposedCall) -> tuple[Call, ToolMessage | None]:
         """The call with its verdict; a result message if it is settled here."""
         facts = self._facts(proposed)
-        judgement = await self._judgement(facts)
+        # A worker's clock will do: the executor judges again, by the database's.
+        judgement = judge_standing(self._agent.judge(facts), self._standing, facts, datetime.now(UTC)).judgement
         call = self._call(proposed, judgement, facts.unseen)
         why_not = self._why_not(proposed, call, judgement)
         if why_not is None:
@@ -74,16 +80,6 @@ class _Gate:
         unseen = as_shown(given(self._agent.state_fields.get(tool, {}), self._state))
         destination = self._agent.destination_of(tool, proposed.args)
         return CallFacts(tool, proposed.args, context.job_facts, context.environment, destination, unseen)
-
-    async def _judgement(self, facts: CallFacts) -> Judgement:
-        """Standing approvals are read once for a message, and only where one could change something."""
-        judgement = self._agent.judge(facts)
-        if judgement.verdict is not Verdict.review:
-            return judgement
-        if self._standing is None:
-            self._standing = await self._context.standing()
-        # A worker's clock will do: the executor judges again, by the database's.
-        return judge_standing(judgement, self._standing, facts, datetime.now(UTC)).judgement
 
     def _why_not(self, proposed: ProposedCall, call: Call, judgement: Judgement) -> str | None:
         tool = proposed.tool

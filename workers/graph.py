@@ -144,7 +144,12 @@ class _Nodes:
         return "gate" if calls_of(message) and state["rounds"] <= self._max_rounds else END
 
     async def gate(self, state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
-        return await judge_state(self._agent, state, runtime.context)
+        judged = judge_state(self._agent, state, runtime.context)
+        # Standing approvals stand in for reviews alone: they are read where one would be asked for.
+        if not any(call["verdict"] == "review" for call in judged["calls"]):
+            return judged
+        standing = await runtime.context.standing()
+        return judge_state(self._agent, state, runtime.context, standing) if standing else judged
 
     async def after_gate(self, state: State) -> str | list[str | Send]:
         if repeated_too_often(state, self._max_refused_repeats):

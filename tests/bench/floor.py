@@ -18,7 +18,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from signoff.workers.calls import Call
-from signoff.workers.gate import judge_message
+from signoff.workers.gate import judge_state
 from signoff.workers.graph import ActInput, RunContext, State, Told, build_graph, first_input
 from signoff.workers.messages import clean
 from signoff.workers.review import apply_answer
@@ -89,7 +89,7 @@ def _sync_graph() -> Any:
         return {"messages": [clean(model.invoke(state["messages"]))], "rounds": state["rounds"] + 1}
 
     def gate(state: State) -> dict[str, Any]:
-        return judge_message(agent, state["messages"][-1], context, refused=state["refused"], stopped=False)  # type: ignore[arg-type]
+        return judge_state(agent, state, context)
 
     def review(state: State) -> dict[str, Any]:
         operations = [call["operation_id"] for call in state["calls"] if call["verdict"] == "review"]
