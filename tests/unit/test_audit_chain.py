@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.domain.audit_chain import NO_HASH, Finding, Head, Row, Verifier, Wrong, next_seal, read_head
+from signoff.domain.audit_chain import NO_HASH, Finding, Head, Row, Verifier, Wrong, hash_of, next_seal, read_head
 from signoff.domain.audit_export import read_body, read_lines, write_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -116,11 +116,26 @@ def test_each_change_is_named_with_its_place() -> None:
     assert wrongs(lines[:5] + lines[6:]) == [(Wrong.row_removed, 2, 4)]
     assert wrongs([*lines[:5], lines[6], lines[5], lines[7], lines[8]]) == [(Wrong.row_moved, 2, 4)]
     assert wrongs([*lines, lines[4]]) == [(Wrong.row_inserted, 3, 3)]
+    assert wrongs([*lines[:5], lines[4], *lines[5:]]) == [(Wrong.row_inserted, 2, 3)]
+    hash_ = json.loads(lines[4])["hash"]
+    assert wrongs([*lines[:4], lines[4].replace(hash_, NO_HASH), *lines[5:]]) == [(Wrong.row_edited, 2, 3)]
     assert wrongs([lines[1], *lines])[0] == (Wrong.row_inserted, None, 1)
     assert wrongs(lines[:3] + lines[7:]) == [(Wrong.seal_removed, 3, None)]
     assert wrongs([*lines[:7], lines[3], *lines[4:7]]) == [(Wrong.seal_misplaced, 2, None)]
     assert wrongs(lines[:7], head) == [(Wrong.head_missing, 3, None)]
     assert wrongs([*lines[:3], "{}", *lines[3:]]) == [(Wrong.unreadable, None, None)]
+
+
+def test_a_seal_that_was_computed_anew_is_not_the_one_that_the_next_follows() -> None:
+    (first, _), (lines, _) = exported(1), exported(1, 1, 1)
+    for place, wrong in ((0, (Wrong.seal_changed, 2, None)), (2, (Wrong.seal_changed, 3, None))):
+        document = json.loads(lines[place])
+        document |= {"at": "2026-01-02T03:04:07.000000Z"}
+        del document["hash"]
+        anew = json.dumps({**document, "hash": hash_of(document)})
+        assert wrongs([*lines[:place], anew, *lines[place + 1 :]]) == [wrong]
+    document = {key: value for key, value in json.loads(first[0]).items() if key != "hash"} | {"previous": "0f" * 32}
+    assert wrongs([json.dumps({**document, "hash": hash_of(document)}), first[1]]) == [(Wrong.seal_changed, 1, None)]
 
 
 def test_a_chain_computed_anew_is_found_by_the_head_that_was_kept() -> None:
