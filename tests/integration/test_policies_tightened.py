@@ -9,11 +9,14 @@ import pytest
 from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import NotAReviewer
 from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.operating import Settlement, replay_effect
 from signoff.domain.policy import Rule, allow, deny, review
+from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from tests.support.api import open_store
-from tests.support.parked import SECOND_REVIEWER
-from tests.support.till import APPROVE, DORA, FINANCE, Shop, Till
+from tests.support.models import calling
+from tests.support.parked import OPERATOR, SECOND_REVIEWER
+from tests.support.till import APPROVE, DORA, FINANCE, PAY, Shop, Till
 
 pytestmark = pytest.mark.anyio
 
@@ -146,4 +149,53 @@ async def test_a_try_that_came_to_nothing_is_repeated_only_by_leave_of_the_polic
     assert (await shop.run(job.id)).status is JobStatus.awaiting_review
     await shop.say(job.id, APPROVE)
     assert (await shop.run(job.id)).status is JobStatus.succeeded
+    assert till.paid == [("ada", 30)]
+
+
+async def test_a_call_that_went_back_and_one_that_was_asked_about_wait_each_for_itself(store: PostgresStore) -> None:
+    till = Till()
+    let_pass = allow("pay", when=Once(), reviewers=["finance"])
+    shop = Shop(
+        store, till, [let_pass, *DIRECTORS, *FINANCE], calling(PAY, ("credit", {"to": "bo", "amount": 5})), "Done."
+    )
+    job = await shop.open()
+    async with store.begin() as tx:
+        reviews = await tx.reviews.of_job(job.id)
+    assert sorted(one.items[0].tool for one in reviews) == ["credit", "pay"]
+    asked = {one.items[0].tool: one for one in reviews}
+    await shop.answer(asked["credit"].id, APPROVE)
+    # The credit waits for its sibling to be settled, and the payment is still asked about.
+    assert (await shop.run(job.id)).status is JobStatus.awaiting_review
+    assert till.paid == []
+    await shop.answer(asked["pay"].id, APPROVE, who=DORA)
+    assert (await shop.run(job.id)).status is JobStatus.succeeded
+    assert sorted(till.paid) == [("ada", 30), ("bo", 5)]
+    assert len(await shop.sql("SELECT id FROM signoff.reviews")) == 2
+
+
+async def test_an_effect_that_was_ever_in_doubt_stays_so_when_the_policy_wants_more(store: PostgresStore) -> None:
+    till = Till()
+    job = await approved(store, till)
+    shop = Shop(store, till, DIRECTORS, "Done.")
+    await shop.sql(
+        "UPDATE signoff.effects SET status = 'retry_wait', class = 'idempotent', attempts = 1, doubt_since = now(),"
+        " first_dispatched_at = now()"
+    )
+    assert (await shop.run(job.id)).status is JobStatus.awaiting_operator
+    (effect,) = await shop.effects(job.id)
+    assert effect.status is EffectStatus.in_doubt
+    assert till.paid == []
+
+
+async def test_a_replayed_call_whose_run_is_over_is_not_sent_where_it_needs_a_review_now(store: PostgresStore) -> None:
+    till = Till()
+    job = await Shop(store, till, [allow("*")]).open()
+    await Shop(store, till, FINANCE).sql("UPDATE signoff.effects SET status = 'failed', ended_at = now()")
+    (effect,) = await Shop(store, till, FINANCE).effects(job.id)
+    await replay_effect(store, NoHints(), effect.operation_id, Settlement(OPERATOR, "again"))
+    shop = Shop(store, till, FINANCE)
+    await shop.alone.run(effect.operation_id)
+    (effect,) = await shop.effects(job.id)
+    assert effect.status is EffectStatus.revoked
+    assert "its run is over, so it takes a new job to ask for it" in str(effect.error_message)
     assert till.paid == [("ada", 30)]

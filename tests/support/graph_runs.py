@@ -17,7 +17,7 @@ from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.effects import Effect, EffectStatus
 from signoff.workers import Agent
 from signoff.workers.calls import Call
-from signoff.workers.graph import Pending, RunContext, Told, build_graph, first_input
+from signoff.workers.graph import Pending, RunContext, State, Told, build_graph, first_input
 from signoff.workers.results import from_ledger, pack
 from tests.support.models import ScriptedModel
 
@@ -80,7 +80,10 @@ class GraphRun:
 
     async def say(self, text: str = "Go") -> None:
         """A new job on the thread."""
-        await self._run(first_input([HumanMessage(text)]))
+        await self.begin(first_input([HumanMessage(text)]))
+
+    async def begin(self, state: State) -> None:
+        await self._run(state)
 
     async def decide(self, *outcomes: Mapping[str, Any] | None) -> None:
         """Answers the pending review, by position; None leaves an item without an outcome."""

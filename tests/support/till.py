@@ -70,8 +70,12 @@ class Shop(Workshop):
         """A decision of somebody on the newest review of the job."""
         async with self.store.begin() as tx:
             newest = (await tx.reviews.of_job(job_id))[-1]
+        await self.answer(newest.id, *decisions, who=who)
+
+    async def answer(self, review_id: UUID, *decisions: dict[str, Any], who: Principal = REVIEWER) -> None:
+        """A decision of somebody on this review."""
         answers = parse_answers({"decisions": list(decisions)})
-        await decide_review(self.store, NoHints(), newest.id, answers, who, door="test", environment=ENVIRONMENT)
+        await decide_review(self.store, NoHints(), review_id, answers, who, door="test", environment=ENVIRONMENT)
 
     async def item(self, job_id: UUID) -> Item:
         """The one item of the newest review of the job."""

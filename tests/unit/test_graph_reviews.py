@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 
 from signoff.domain import review
+from signoff.workers.graph import first_input
+from signoff.workers.messages import open_calls
 from tests.support.graph_runs import APPROVE, EXPIRED, RULES, GraphRun, edit, reject, respond
 from tests.support.models import calling, is_complete, scripted
 
@@ -173,6 +175,44 @@ async def test_a_rejected_call_is_refused_without_asking_until_the_user_speaks()
     await run.decide(APPROVE)
     await run.say("Do pay 5 after all")
     assert [item["args"] for item in await run.items()] == [{"amount": 5}]
+
+
+async def test_a_refused_call_that_is_proposed_again_and_again_ends_the_run_with_what_else_was_proposed() -> None:
+    again = calling(PAY, ("read", {"key": "a"}))
+    run = await paused(PAY, then=(calling(PAY), calling(PAY), again, "Never."))
+    await run.decide(reject("No", "revise"))
+    assert len(run.model.asked) == 4
+    assert run.executor.ran == []
+    (call,) = [call for call in (await run.state())["calls"] if call["tool"] == "pay"]
+    assert (await run.state())["repeats"] == {call["digest"]: 3}
+    assert [tool for _, tool in open_calls(await run.messages())] == ["read"]
+
+
+async def test_repeats_are_counted_from_none_on_a_thread_of_an_earlier_version() -> None:
+    run = GraphRun(scripted(calling(PAY), calling(PAY), "Well."))
+    state = first_input([HumanMessage("Go")])
+    del state["repeats"]
+    await run.begin(state)
+    await run.decide(reject("No", "revise"))
+    assert list((await run.state())["repeats"].values()) == [1]
+
+
+async def test_what_time_is_to_allow_goes_on_to_the_executor() -> None:
+    run = await paused(PAY)
+    await run.decide({**EXPIRED, "at_deadline": "approve"})
+    assert run.executor.ran == [PAY]
+
+
+async def test_the_pause_carries_the_rules_terms_where_there_are_any() -> None:
+    run = await paused(PAY)
+    (plain,) = await run.items()
+    assert (plain["terms"], plain["shown"], plain["unseen"]) == (None, None, None)
+    rules = [review("pay", reviewers=["leads"], approvals=2, hide=["note"], show=["args.amount"])]
+    run = GraphRun(scripted(calling(PAY), "Done."), rules=rules)
+    await run.say()
+    (item,) = await run.items()
+    assert item["terms"] == {"approvals": 2, "hidden": ["note"]}
+    assert item["shown"] == {"args.amount": 5}
 
 
 async def test_after_stop_nothing_more_is_asked_of_reviewers() -> None:
