@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -202,3 +203,29 @@ async def test_a_subscription_is_told_of_but_not_where_it_has_got_to(api: Api) -
     ]
     assert rows[1]["body"]["changed"] == ["target"]
     assert "secret" not in str(rows)
+
+
+async def test_what_is_done_beside_deciding(api: Api) -> None:
+    job = await approved(api)
+    async with api.store.connection() as conn:
+        await conn.execute(
+            "INSERT INTO signoff.review_acts (review_id, act, actor, message) VALUES (%s, 'commented', 'ravi', 'hm')",
+            (job.review_id,),
+        )
+        await conn.execute(
+            "INSERT INTO signoff.revisions (item_id, revision, proposed_by, operation_id, edits, tool, args, digest,"
+            " description, rule, reason, policy_digest, allowed_decisions, reviewers)"
+            " SELECT id, 2, 'rita', 'op_2', 1, tool, args, digest, description, rule, reason, 'p', allowed_decisions,"
+            " reviewers FROM signoff.items"
+        )
+        await conn.execute(
+            "INSERT INTO signoff.evidence (operation_id, fence, worker, outcome, result)"
+            " SELECT operation_id, 1, 'worker-2', 'succeeded', 'refunded' FROM signoff.effects"
+        )
+    commented, revised, kept = (await acts(api.store, job.job_id))[-3:]
+    assert (commented["act"], commented["actor"]) == ("review.commented", "ravi")
+    assert commented["body"] == {"review": str(job.review_id), "message": hashlib.sha256(b"hm").hexdigest()}
+    assert (revised["act"], revised["actor"], revised["body"]["revision"]) == ("item.revised", "rita", 2)
+    assert None not in (revised["digest"], revised["shown"])
+    assert (kept["act"], kept["actor"]) == ("evidence.kept", "worker-2")
+    assert kept["body"]["result"] == hashlib.sha256(b"refunded").hexdigest()
