@@ -143,7 +143,8 @@ def is_reviewer(who: Principal) -> bool:
 
 def is_among(who: Principal, reviewers: Collection[str]) -> bool:
     """True if the reviewers (groups, and people written `@name`) name `who` or one of the groups."""
-    return f"@{who.name}" in reviewers or not who.groups.isdisjoint(reviewers)
+    # A group that is written like a person is none: it would be taken for that person.
+    return f"@{who.name}" in reviewers or any(group in reviewers and not group.startswith("@") for group in who.groups)
 
 
 def may_decide(who: Principal, reviewers: Collection[str]) -> bool:
@@ -156,7 +157,8 @@ def seen_as(who: Principal) -> list[str]:
     if who.revoked or who.rights.isdisjoint({Right.see, Right.review}):
         return []
     delegators = [delegation.delegator for delegation in who.delegations if is_reviewer(who)]
-    return sorted({name for one in (who, *delegators) for name in (*one.groups, f"@{one.name}")})
+    groups = {group for one in (who, *delegators) for group in one.groups if not group.startswith("@")}
+    return sorted(groups | {f"@{one.name}" for one in (who, *delegators)})
 
 
 def may_reveal(who: Principal) -> bool:

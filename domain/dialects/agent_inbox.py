@@ -15,6 +15,7 @@ from signoff.domain.dialects.reading import (
 )
 from signoff.domain.dialects.text_values import read_text_values, same_in_javascript
 from signoff.domain.errors import EditIncomplete, InvalidRequest
+from signoff.domain.hiding import masked
 from signoff.domain.policy import DecisionType
 from signoff.domain.reviews import Item, Review
 
@@ -45,11 +46,15 @@ class AgentInbox:
 
 def _accept(args: Any, item: Item) -> Answer:
     """Agent Inbox echoes the call that it showed: another one was not seen by who accepts."""
-    if args is not None:
-        name, echoed = _request(args, item)
-        if name != item.tool or not same_in_javascript(echoed, dict(item.args or {})):
-            raise InvalidRequest(f"{WHERE}: the accepted call is not the one under review; send it as an edit")
-    return Answer(DecisionType.approve)
+    if args is None:
+        return Answer(DecisionType.approve)
+    name, echoed = _request(args, item)
+    own = dict(item.args or {})
+    as_shown = (own, masked(own, item.terms.hidden))
+    if name != item.tool or not any(same_in_javascript(echoed, shown) for shown in as_shown):
+        raise InvalidRequest(f"{WHERE}: the accepted call is not the one under review; send it as an edit")
+    # The echo says which revision was seen.
+    return Answer(DecisionType.approve, digest=item.digest)
 
 
 def _ignore(args: Any, item: Item) -> Answer:

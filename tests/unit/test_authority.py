@@ -20,6 +20,7 @@ from signoff.domain.authority import (
     PrincipalKind,
     Right,
     authority_over,
+    may_decide,
     may_read_job,
     may_reveal,
     require_reviewer,
@@ -274,3 +275,9 @@ def test_what_was_decided_holds_later_only_if_it_could_be_decided_then(
     if still_holds(authority, later, REVIEWERS, about, NOW):
         assert later.name == who.name
         assert authority_over(later, REVIEWERS, about, now=NOW).reviewer == authority.reviewer
+
+
+def test_a_group_that_is_written_like_a_person_is_not_that_person() -> None:
+    impostor = Principal("ivan", PrincipalKind.person, frozenset({"@rita"}), frozenset({Right.review}))
+    assert not may_decide(impostor, {"@rita"})
+    assert seen_as(impostor) == ["@ivan"]
