@@ -99,8 +99,9 @@ class Preparing:
             return await self._as_answered(tx, call, effect, case, answer, before)
         if isinstance(answer, ReviewAgain):
             return Pending(ask_again(case.operation_id, answer))
-        reason = answer.reason if isinstance(answer, Revoked) else case.judgement.reason
-        return Told(results.refusal(call, refusals.denied(call["tool"], reason)))
+        tool = call["tool"]
+        told = refusals.denied(tool, answer.reason) if isinstance(answer, Revoked) else refusals.undecided(tool)
+        return Told(results.refusal(call, told))
 
     async def _as_answered(
         self,

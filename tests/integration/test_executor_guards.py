@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.tools import BaseTool, tool
@@ -167,6 +168,33 @@ async def test_a_call_whose_review_is_open_never_runs_by_a_rule(bench: Bench) ->
     assert (outcome.pause["kind"], outcome.pause["again"]) == ("review", {})
     assert bench.till.paid == []
     assert await bench.sql("SELECT 1 FROM signoff.effects") == []
+
+
+async def test_what_a_call_was_amended_to_never_runs_by_a_rule(bench: Bench) -> None:
+    job = await bench.decided()
+    amended = operation_id(job.thread_id, MESSAGE, 0, 1)
+    await bench.sql(
+        "INSERT INTO signoff.revisions (item_id, revision, proposed_by, operation_id, edits, tool, args, digest,"
+        " description, rule, reason, policy_digest, allowed_decisions, reviewers)"
+        " SELECT id, 2, 'rita', %s, 1, tool, args, digest, '', '', '', '', '{}', '{}' FROM signoff.items",
+        amended,
+    )
+    outcome = await (await bench.executor(job, FREELY)).execute({**call_of(job), "operation_id": amended, "edits": 1})
+    assert "There is no decision for this call" in text_of(outcome)
+    assert bench.till.paid == []
+
+
+async def test_a_newer_decision_about_another_call_leaves_an_effect_alone(bench: Bench) -> None:
+    job = await bench.decided({"type": "approve"})
+    async with bench.store.begin() as tx:
+        (review,) = await tx.reviews.of_job(job.id)
+    (item,) = review.items
+    assert item.decision is not None
+    newer = replace(item.decision, id=uuid4(), digest="another")
+    with pytest.raises(DigestMismatch):
+        async with bench.store.begin() as tx:
+            await tx.effects.plan(job, [item], [newer])
+    assert (await bench.effect())["decision_id"] == item.decision.id
 
 
 async def test_a_call_that_was_never_an_item_runs_by_a_rule_which_is_kept(bench: Bench) -> None:

@@ -199,3 +199,22 @@ async def test_a_replayed_call_whose_run_is_over_is_not_sent_where_it_needs_a_re
     assert effect.status is EffectStatus.revoked
     assert "its run is over, so it takes a new job to ask for it" in str(effect.error_message)
     assert till.paid == [("ada", 30)]
+
+
+async def test_a_call_that_is_asked_about_waits_for_the_answer_though_the_policy_was_loosened(
+    store: PostgresStore,
+) -> None:
+    till = Till()
+    shop = Shop(store, till, FINANCE, calling(PAY, ("credit", {"to": "bo", "amount": 5})))
+    job = await shop.open()
+    await shop.say(job.id, APPROVE, APPROVE)
+    await went_back(store, till, [review("*", reviewers=["directors"])], job)
+    async with store.begin() as tx:
+        asked = {one.items[0].tool: one.id for one in await tx.reviews.of_job(job.id) if len(one.items) == 1}
+    await shop.answer(asked["credit"], APPROVE, who=DORA)
+    loose = Shop(store, till, [allow("*")], "Done.")
+    assert (await loose.run(job.id)).status is JobStatus.awaiting_review
+    assert till.paid == [("bo", 5)]
+    await shop.answer(asked["pay"], {"type": "reject", "message": "No."}, who=DORA)
+    assert (await loose.run(job.id)).status is JobStatus.succeeded
+    assert till.paid == [("bo", 5)]
