@@ -58,11 +58,17 @@ async def test_what_is_wrong_or_not_allowed_changes_nothing(api: Api, database_u
     before = dump(database_url)
     for act in ("claim", "reassign", "comments", "cancel"):
         assert code(await do(api, "rita", review_id, act, more=1)) == (422, "invalid_request")
-    for fields in ({"to": ["@sam"]}, {"to": None}, {"to": [], "item_id": "x"}, {"to": [], "reason": 7}):
-        assert code(await do(api, "rita", review_id, "reassign", **fields)) == (422, "invalid_request")
+    for wrong in ({"to": ["@sam"]}, {"to": None}, {"to": [], "item_id": "x"}, {"to": [], "reason": 7}):
+        assert code(await do(api, "rita", review_id, "reassign", **wrong)) == (422, "invalid_request")
     for seconds in ("60", True, 0, 1e9):
         assert code(await do(api, "rita", review_id, "claim", seconds=seconds)) == (422, "invalid_request")
-    body = {"claim": {}, "release": {}, "reassign": {"to": []}, "comments": {"text": "x"}, "cancel": {"reason": "x"}}
+    body: dict[str, dict[str, Any]] = {
+        "claim": {},
+        "release": {},
+        "reassign": {"to": []},
+        "comments": {"text": "x"},
+        "cancel": {"reason": "x"},
+    }
     for act, fields in body.items():
         assert code(await do(api, "sam", review_id, act, **fields)) == (404, "review_not_found")
         if act not in ("release", "comments"):
