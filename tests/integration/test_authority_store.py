@@ -18,6 +18,7 @@ from signoff.domain.periods import Period
 from signoff.domain.standing_up import Stand, stand
 from signoff.domain.verdicts import Verdict
 from signoff.infra.postgres.principals import PrincipalTable
+from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.postgres.views_jobs import show_job
 from signoff.infra.postgres.views_reviews import list_reviews
@@ -100,7 +101,7 @@ async def test_who_sees_a_job_and_its_reviews(store: PostgresStore) -> None:
 
     async def sees(who: Principal) -> bool:
         async with store.connection() as conn:
-            listed = (await list_reviews(conn, None, who))["reviews"]
+            listed = (await list_reviews(conn, ReviewFilter(), who))["reviews"]
             try:
                 shown = await show_job(conn, job.job_id, who)
             except JobNotFound:
