@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +56,11 @@ def act(work: Callable[[Services, Principal], Awaitable[T]], token_file: Path | 
         return await work(services, await authenticate(services.store, token))
 
     return asyncio.run(_within(settings, resolve(settings), authenticated))
+
+
+def administrator() -> str:
+    """Who administers from here, as the system calls them: for the record alone, it opens nothing."""
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or "administrator"
 
 
 def administer(work: Callable[[Services], Awaitable[T]]) -> T:

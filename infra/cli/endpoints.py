@@ -10,7 +10,7 @@ import typer
 from signoff.domain.dialects import DIALECTS
 from signoff.domain.endpoints import EVERYBODY, Endpoint, read_endpoint_name, read_speaks_for
 from signoff.domain.errors import InvalidRequest
-from signoff.infra.cli.acting import administer
+from signoff.infra.cli.acting import administer, administrator
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.output import JsonFlag, moment, note, print_facts, print_json, print_line, print_table
 from signoff.infra.cli.overlap import Overlap, overlap_words, read_overlap
@@ -158,7 +158,7 @@ def _voices(speaks_for: list[str] | None, everybody: bool) -> frozenset[str] | N
 
 def _change(work: Callable[[PostgresTransaction], Awaitable[None]]) -> None:
     async def change(services: Services) -> None:
-        async with services.store.begin() as tx:
+        async with services.store.begin_as(administrator()) as tx:
             await work(tx)
 
     administer(change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,7 +15,7 @@ from signoff.domain.limiting import limit as give_grant
 from signoff.domain.limiting import require_person
 from signoff.domain.limiting import revoke_grant as take_grant
 from signoff.domain.limiting import unlimit as take_limit
-from signoff.infra.cli.acting import administer
+from signoff.infra.cli.acting import administer, administrator
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.output import JsonFlag, print_json, print_line
 from signoff.infra.cli.people_screen import print_people, print_person
@@ -35,7 +34,7 @@ def _valid_names(values: list[str] | None) -> list[str] | None:
 
 
 def _you(given: str) -> str:
-    return valid_name(given or None) or os.environ.get("USER") or os.environ.get("LOGNAME") or "administrator"
+    return valid_name(given or None) or administrator()
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is", callback=valid_name)]

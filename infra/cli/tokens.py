@@ -11,7 +11,7 @@ from signoff.domain.authority import PERSONAL, Principal, PrincipalKind, Right
 from signoff.domain.canonical import scrub
 from signoff.domain.endpoints import EVERYBODY, PERSON
 from signoff.domain.jobs import MAX_NAME_CHARACTERS
-from signoff.infra.cli.acting import administer
+from signoff.infra.cli.acting import administer, administrator
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.output import JsonFlag, moment, note, print_json, print_line, print_table
 from signoff.infra.cli.overlap import Overlap, overlap_words, read_overlap
@@ -59,7 +59,7 @@ def create(
     """
 
     async def work(services: Services) -> tuple[Principal, UUID, str]:
-        async with services.store.begin() as tx:
+        async with services.store.begin_as(administrator()) as tx:
             who = _wanted(name, kind, group, right, await tx.principals.get(name))
             await tx.principals.create(who)
             token, token_id = new_token(), uuid4()
@@ -106,7 +106,7 @@ def rotate(
     new, token_id = new_token(), uuid4()
 
     async def work(services: Services) -> Principal:
-        async with services.store.begin() as tx:
+        async with services.store.begin_as(administrator()) as tx:
             name = await end_token(tx.conn, _as_id(which) or which, read_overlap(overlap))
             await tx.principals.add_token(token_id, name, new[1])
             who = await tx.principals.get(name)

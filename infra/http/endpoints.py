@@ -42,7 +42,7 @@ async def show(app: App, who: Caller, endpoint: EndpointName) -> JSONResponse:
 async def revoke(app: App, who: Caller, endpoint: EndpointName) -> JSONResponse:
     """Take an endpoint back: nothing that it signs is accepted any more."""
     require_right(who, Right.operate)
-    async with app.store.begin() as tx:
+    async with app.store.begin_as(who.name) as tx:
         await EndpointTable(tx.conn).revoke(endpoint, by=who.name)
     return JSONResponse(await _view(app, endpoint))
 

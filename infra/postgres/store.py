@@ -97,6 +97,13 @@ class PostgresStore:
             yield PostgresTransaction(conn)
 
     @asynccontextmanager
+    async def begin_as(self, actor: str) -> AsyncIterator[PostgresTransaction]:
+        """The same for changes whose rows don't say who made them: the audit names `actor`."""
+        async with self.begin() as tx:
+            await tx.conn.execute("SELECT set_config('signoff.actor', %s, true)", (actor,))
+            yield tx
+
+    @asynccontextmanager
     async def each_alone(self) -> AsyncIterator[PostgresTransaction]:
         """The same tables without a transaction around them: each statement is its own. For reads, and single moves."""
         async with self.connection() as conn:

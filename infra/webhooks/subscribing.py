@@ -44,7 +44,7 @@ async def create_subscription(store: PostgresStore, raw: Any, who: Principal) ->
     cursor = None if new.after is None else read_cursor(START if new.after == FROM_START else new.after)
     secret = new_secret() if new.kind is SubscriptionKind.webhook else None
     id_ = uuid4()
-    async with store.begin() as tx:
+    async with store.begin_as(who.name) as tx:
         subscriptions = SubscriptionTable(tx.conn)
         await subscriptions.create(id_, new, who.name, cursor)
         if secret is not None:
@@ -55,7 +55,7 @@ async def create_subscription(store: PostgresStore, raw: Any, who: Principal) ->
 async def disable_subscription(store: PostgresStore, reference: str, who: Principal, reason: str) -> UUID:
     """Nothing is sent there any more. Raises RightMissing, SubscriptionNotFound."""
     require_right(who, Right.operate)
-    async with store.begin() as tx:
+    async with store.begin_as(who.name) as tx:
         subscriptions = SubscriptionTable(tx.conn)
         id_ = (await subscriptions.find(reference)).id
         await subscriptions.disable(id_, who.name, reason)
@@ -68,7 +68,7 @@ async def enable_subscription(store: PostgresStore, reference: str, who: Princip
     Raises RightMissing, SubscriptionNotFound.
     """
     require_right(who, Right.operate)
-    async with store.begin() as tx:
+    async with store.begin_as(who.name) as tx:
         subscriptions = SubscriptionTable(tx.conn)
         id_ = (await subscriptions.find(reference)).id
         if await subscriptions.enable(id_):
@@ -89,7 +89,7 @@ async def rotate_secret(
             f"the overlap must be from 0 to {LONGEST_OVERLAP.total_seconds():.0f} s", field="overlap_seconds"
         )
     secret = new_secret()
-    async with store.begin() as tx:
+    async with store.begin_as(who.name) as tx:
         subscriptions = SubscriptionTable(tx.conn)
         found = await subscriptions.find(reference)
         if found.kind is not SubscriptionKind.webhook:
@@ -110,7 +110,7 @@ async def send_again(
     require_right(who, Right.operate)
     if wanted == Range():
         raise InvalidRequest("say which: one by its id, or by status or time")
-    async with store.begin() as tx:
+    async with store.begin_as(who.name) as tx:
         found = await SubscriptionTable(tx.conn).find(reference)
         sendings = SendingTable(tx.conn)
         if wanted.sending_id is not None and not await sendings.exists(found.id, wanted.sending_id):

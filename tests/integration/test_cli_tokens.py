@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from signoff.infra.postgres.store import PostgresStore
 from tests.support.api import dump
 from tests.support.cli import Cli
 from tests.support.parked import parked
@@ -167,3 +168,22 @@ def test_revoking_what_is_not_there(cli: Cli) -> None:
 def test_no_broker_is_needed(cli: Cli) -> None:
     result = cli.run(None, "tokens", "list", REDIS_URL="nonsense")
     assert result.exit_code == 0
+
+
+def test_the_audit_names_who_administers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "ann")
+    cli.ok(None, "tokens", "create", "--name", "tom", "--right", "submit")
+    cli.ok(None, "endpoints", "create", "chat", "--speaks-for-all")
+    cli.ok(None, "endpoints", "set", "chat", "--speaks-for", "finance")
+
+    async def actors(store: PostgresStore) -> list[dict[str, Any]]:
+        async with store.connection() as conn:
+            found = await conn.execute("SELECT act, actor FROM signoff.audit WHERE body::text LIKE ANY(%s)", (NAMES,))
+            return await found.fetchall()
+
+    named = cli.world(actors)
+    assert len(named) >= 3
+    assert {row["actor"] for row in named} == {"ann"}
+
+
+NAMES = ["%tom%", "%chat%"]
