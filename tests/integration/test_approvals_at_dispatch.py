@@ -48,21 +48,47 @@ async def revoke(store: PostgresStore, name: str) -> None:
 # --- several people ----------------------------------------------------------------------------------------------
 
 
-async def test_two_approve_and_it_runs_and_with_one_of_them_revoked_since_it_does_not(store: PostgresStore) -> None:
-    for revoked in (False, True):
-        till = Till()
-        shop = Shop(store, till, TWO)
-        job = await shop.open()
-        await shop.say(job.id, APPROVE)
-        await shop.say(job.id, APPROVE, who=SECOND_REVIEWER)
-        if revoked:
-            await revoke(store, SECOND_REVIEWER.name)
-        done = await shop.run(job.id)
-        assert done.status is JobStatus.succeeded
-        assert till.paid == ([] if revoked else [("ada", 30)])
-    assert "ravi, who approved it, may no longer decide this. pay did not run" in await shop.told(done)
+@pytest.mark.parametrize("revoked", [False, True])
+async def test_as_many_people_must_hold_as_were_asked_for_though_the_policy_asks_fewer_now(
+    store: PostgresStore, revoked: bool
+) -> None:
+    till = Till()
+    shop = Shop(store, till, TWO)
+    job = await shop.open()
+    await shop.say(job.id, APPROVE)
+    await shop.say(job.id, APPROVE, who=SECOND_REVIEWER)
+    if revoked:
+        await revoke(store, SECOND_REVIEWER.name)
+    done = await Shop(store, till, FINANCE, "Done.").run(job.id)
+    assert done.status is JobStatus.succeeded
+    assert till.paid == ([] if revoked else [("ada", 30)])
+    told = await shop.told(done)
+    assert ("ravi, who approved it, may no longer decide this. pay did not run" in told) == revoked
     (effect,) = await shop.effects(job.id)
-    assert (effect.status, effect.attempts) == (EffectStatus.revoked, 0)
+    assert effect.status is (EffectStatus.revoked if revoked else EffectStatus.succeeded)
+
+
+async def test_an_amended_call_needs_everybody_that_its_amendment_asked_for(store: PostgresStore) -> None:
+    till = Till()
+    shop = Shop(store, till, [review("*", reviewers=["finance"], edits_need_another=True)])
+    job = await shop.open()
+    action = {"name": "pay", "args": {"to": "ada", "amount": 20}}
+    await shop.say(job.id, {"type": "edit", "edited_action": action})
+    await shop.say(job.id, {"type": "approve", "revision": 2}, who=SECOND_REVIEWER)
+    await revoke(store, REVIEWER.name)
+    done = await Shop(store, till, FINANCE, "Done.").run(job.id)
+    assert "rita, who approved it, may no longer decide this" in await shop.told(done)
+    assert till.paid == []
+
+
+async def test_an_edit_that_its_editor_may_allow_alone_needs_nobody_else(store: PostgresStore) -> None:
+    till = Till()
+    much = review("pay", when="args.amount > 20", reviewers=["finance"], approvals=2)
+    shop = Shop(store, till, [much, *FINANCE])
+    job = await shop.open()
+    await shop.say(job.id, {"type": "edit", "edited_action": {"name": "pay", "args": {"to": "ada", "amount": 20}}})
+    assert (await shop.run(job.id)).status is JobStatus.succeeded
+    assert till.paid == [("ada", 20)]
 
 
 async def test_a_call_that_was_amended_and_then_allowed_runs_as_it_was_amended(store: PostgresStore) -> None:
