@@ -17,8 +17,8 @@ from signoff.infra.webhooks.signatures import new_secret
 from tests.support.api import Api, dump
 from tests.support.cli import Cli
 from tests.support.dialects import golden
-from tests.support.doors import DOORS
 from tests.support.parked import Parked, parked, refund
+from tests.support.signed_doors import DOORS
 from tests.support.streams import World, open_world, signed
 
 NAMES = [one.name for one in DIALECTS]

@@ -19,8 +19,8 @@ from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.tokens import new_token
+from tests.support.all_doors import TAKEN, Door, all_doors
 from tests.support.api import Api, dump, hand_out_tokens
-from tests.support.doors import TAKEN, Door, all_doors
 from tests.support.parked import OPERATOR, REVIEWER, SECOND_REVIEWER, parked, refund
 from tests.support.streams import World, open_world
 

@@ -15,8 +15,8 @@ from signoff.domain.errors import EndpointNotFound
 from signoff.infra.postgres.endpoints import EndpointTable
 from signoff.infra.webhooks.signatures import new_secret
 from tests.support.api import dump
-from tests.support.doors import DOORS
 from tests.support.parked import Parked, parked
+from tests.support.signed_doors import DOORS
 from tests.support.streams import World, open_world, signed
 
 pytestmark = pytest.mark.anyio

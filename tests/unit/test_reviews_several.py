@@ -58,7 +58,7 @@ def judge(review_: Review, raw: Mapping[str, Any], who: Principal, policy: Polic
         lineage_root="root",
         new_id=uuid4,
     )
-    return (*judged.new, *judged.known)[0]
+    return judged.new[0] if judged.new else judged.known[0]
 
 
 def after(review_: Review, raw: Mapping[str, Any], who: Principal, policy: Policy = POLICY) -> Review:
@@ -168,7 +168,8 @@ def test_the_editor_is_not_the_only_approver_where_two_are_needed() -> None:
     policy = Policy([review("refund", reviewers=["finance"], approvals=2)])
     amended = after(a_review(an_item(terms=TWO)), edit(20), RITA, policy)
     item = amended.items[0]
-    assert (item.decision, item.revision, item.spoken) == (None, 2, {"rita"})
+    assert (item.decision, item.revision) == (None, 2)
+    assert item.spoken == {"rita"}
     with pytest.raises(AlreadyDecided):
         judge(amended, {**APPROVE, "revision": 2}, RITA)
     assert after(amended, {**APPROVE, "revision": 2}, RAVI).items[0].decision
