@@ -10,9 +10,10 @@ from signoff.domain.policy import Judgement
 from signoff.domain.review_terms import ReviewTerms
 from signoff.domain.verdicts import AtDeadline, DecisionType
 from signoff.workers.approving import ReviewAgain
+from signoff.workers.calls import Call
 
 
-def ask_again(operation_id: str, answer: ReviewAgain) -> dict[str, Any]:
+def ask_again(call: Call, answer: ReviewAgain) -> dict[str, Any]:
     """What a review of the call is to say in place of what the gate said of it."""
     judgement = answer.judgement
     again = {
@@ -22,12 +23,12 @@ def ask_again(operation_id: str, answer: ReviewAgain) -> dict[str, Any]:
         "decisions": _decisions(judgement),
         "deadline_seconds": judgement.deadline_seconds,
         "approval_valid_for_seconds": judgement.approval_valid_for_seconds,
-        "terms": _terms(answer).to_dict(),
+        # The gate's own words may tell what the rule hides by now.
+        "description": judgement.description or f"{call['tool']} needs a decision",
+        "terms": _terms(call, answer).to_dict(),
         "shown": dict(judgement.shown) or None,
     }
-    if judgement.description is not None:
-        again["description"] = judgement.description
-    return _pause(operation_id, judgement.policy_digest, again)
+    return _pause(call["operation_id"], judgement.policy_digest, again)
 
 
 def still_asked(operation_id: str, policy_digest: str) -> dict[str, Any]:
@@ -45,7 +46,9 @@ def _decisions(judgement: Judgement) -> list[str]:
     return [str(word) for word in asked or (DecisionType.reject,)]
 
 
-def _terms(answer: ReviewAgain) -> ReviewTerms:
-    """As the rule says, but what went back is never approved by time, and not changed any more."""
-    terms = replace(ReviewTerms.of(answer.judgement), approvals=answer.approvals, tool_changes=())
-    return replace(terms, at_deadline=AtDeadline.reject) if terms.at_deadline is AtDeadline.approve else terms
+def _terms(call: Call, answer: ReviewAgain) -> ReviewTerms:
+    """As the rule says, but what went back is never approved by time, nor changed any more, and hides what it hid."""
+    terms = ReviewTerms.of(answer.judgement)
+    hidden = dict.fromkeys((*ReviewTerms.from_dict(call.get("terms")).hidden, *terms.hidden))
+    in_time = AtDeadline.reject if terms.at_deadline is AtDeadline.approve else terms.at_deadline
+    return replace(terms, approvals=answer.approvals, hidden=tuple(hidden), at_deadline=in_time, tool_changes=())

@@ -98,7 +98,7 @@ class Preparing:
         if before is not None:
             return await self._as_answered(tx, call, effect, case, answer, before)
         if isinstance(answer, ReviewAgain):
-            return Pending(ask_again(case.operation_id, answer))
+            return Pending(ask_again(call, answer))
         tool = call["tool"]
         told = refusals.denied(tool, answer.reason) if isinstance(answer, Revoked) else refusals.undecided(tool)
         return Told(results.refusal(call, told))
@@ -148,7 +148,7 @@ class Preparing:
         # If it was ever sent, nobody may send it again and nobody knows about the first try: that stays doubt.
         doubted = effect.doubt_since is not None
         if isinstance(answer, ReviewAgain) and not doubted:
-            return Pending(ask_again(effect.operation_id, answer))
+            return Pending(ask_again(call, answer))
         to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
         after = await take_step(tx, effect, Step(to, doubt=doubted, reason=answer.reason), self._worker)
         return pending(after) if doubted else Told(results.from_ledger(call, after))

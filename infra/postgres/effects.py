@@ -39,7 +39,8 @@ INSERT INTO signoff.effects AS e
     (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id, hidden)
 VALUES (%(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, 'planned',
     %(decision_id)s, %(hidden)s)
-ON CONFLICT (operation_id) DO UPDATE SET decision_id = excluded.decision_id
+ON CONFLICT (operation_id) DO UPDATE
+    SET decision_id = excluded.decision_id, hidden = coalesce(excluded.hidden, e.hidden)
 WHERE e.status IN ('planned', 'retry_wait') AND e.digest = excluded.digest
 """
 

@@ -115,8 +115,12 @@ async def test_a_call_that_is_denied_by_now_does_not_run_and_nobody_is_asked(sto
 
 async def test_more_people_than_have_approved_are_asked_for_and_each_of_them_anew(store: PostgresStore) -> None:
     till = Till()
-    job = await approved(store, till)
+    shop = Shop(store, till, [review("*", reviewers=["finance"], hide=["to"], description="To somebody")])
+    job = await shop.open()
+    await shop.say(job.id, APPROVE)
     shop = await went_back(store, till, TWO, job)
+    item = await shop.item(job.id)
+    assert (item.terms.approvals, item.terms.hidden, item.description) == (2, ("to",), "pay needs a decision")
     await shop.say(job.id, APPROVE)
     assert (await shop.job(job.id)).status is JobStatus.awaiting_review
     await shop.say(job.id, APPROVE, who=SECOND_REVIEWER)
