@@ -42,7 +42,8 @@ def judge_state(
     judged = [gate.judge(call) for call in calls_of(named)]
     results = [result for _, result in judged if result is not None]
     changed = [named] if named is not message else []
-    return {"messages": [*changed, *results], "calls": [call for call, _ in judged], "repeats": gate.repeats}
+    refused = {"refused": gate.refused} if gate.refused != state["refused"] else {}
+    return {"messages": [*changed, *results], "calls": [call for call, _ in judged], **refused}
 
 
 class _Gate:
@@ -60,8 +61,7 @@ class _Gate:
         self._message_id = message_id
         self._state = state
         self._standing = standing
-        self._refused = set(state["refused"])
-        self.repeats: dict[str, int] = dict(state.get("repeats") or {})
+        self.refused: list[str] = list(state["refused"])
 
     def judge(self, proposed: ProposedCall) -> tuple[Call, ToolMessage | None]:
         """The call with its verdict; a result message if it is settled here."""
@@ -89,8 +89,8 @@ class _Gate:
             return refusals.misfit(tool, problem)
         if judgement.verdict is Verdict.deny:
             return refusals.denied(tool, judgement.reason)
-        if call["verdict"] == "review" and call["digest"] in self._refused:
-            self.repeats[call["digest"]] = self.repeats.get(call["digest"], 0) + 1
+        if call["verdict"] == "review" and call["digest"] in self.refused:
+            self.refused.append(call["digest"])
             return refusals.refused_before(tool)
         if call["verdict"] == "review" and self._state["stopped"]:
             return refusals.told_to_stop(tool)

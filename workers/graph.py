@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Annotated, Any, Literal, Protocol, TypedDict
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -72,11 +72,9 @@ class RunContext:
 class State(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     calls: list[Call]
-    refused: list[str]  # digests that were rejected since the user's last message
+    refused: list[str]  # digests that were rejected since the user's last message, again with each repeat of the call
     stopped: bool  # a reviewer said: stop
     rounds: int  # answers with tool calls, of this job
-    # How often a call was proposed again, by the digest that was rejected. An earlier version's threads lack it.
-    repeats: NotRequired[dict[str, int]]
 
 
 class ActInput(TypedDict):
@@ -86,7 +84,7 @@ class ActInput(TypedDict):
 
 def first_input(messages: Sequence[AnyMessage]) -> State:
     """What a new job puts into its thread's state."""
-    return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0, repeats={})
+    return State(messages=list(messages), calls=[], refused=[], stopped=False, rounds=0)
 
 
 def build_graph(
@@ -192,7 +190,12 @@ class _Nodes:
         return {**call, "given": given(fields, state)} if fields else call
 
 
+def repeats_of(call: Call, refused: Sequence[str]) -> int:
+    """How often the call was proposed again after it had been rejected."""
+    return max(0, refused.count(call["digest"]) - 1)
+
+
 def repeated_too_often(state: Mapping[str, Any], most: int) -> Call | None:
     """The call of the last message that was refused, and has been proposed again so often that the job ends."""
-    repeats = state.get("repeats") or {}
-    return next((call for call in state.get("calls", ()) if repeats.get(call["digest"], 0) >= most), None)
+    refused = state.get("refused", ())
+    return next((call for call in state.get("calls", ()) if repeats_of(call, refused) >= most), None)

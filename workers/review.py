@@ -23,12 +23,13 @@ def apply_answer(
     settled = [_settle(call, outcomes.get(call["operation_id"], {})) for call in calls if call["verdict"] == "review"]
     by_place = {call["ordinal"]: call for call, _ in settled}
     after = [by_place.get(call["ordinal"], call) for call in calls]
-    rejected = [call["digest"] for call in calls if _is_rejected(call, outcomes)]
+    # Each once: a second time it would count as proposed again.
+    rejected = dict.fromkeys(call["digest"] for call in calls if _is_rejected(call, outcomes))
     stopped = any(outcome.get("then") == "stop" for outcome in outcomes.values())
     return {
         "messages": [*_edited_message(messages, after), *(result for _, result in settled if result is not None)],
         "calls": after,
-        "refused": [*refused, *rejected],
+        "refused": [*refused, *(digest for digest in rejected if digest not in refused)],
         **({"stopped": True} if stopped else {}),
     }
 

@@ -30,7 +30,7 @@ from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, JobCancelled, Run
 from signoff.workers.faults import Faults, Point
-from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often
+from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often, repeats_of
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
@@ -372,7 +372,7 @@ async def _give_back(tx: PostgresTransaction, job: Job) -> None:
 
 
 def _repeats(call: Call, values: Mapping[str, Any]) -> str:
-    count = values["repeats"][call["digest"]]
+    count = repeats_of(call, values["refused"])
     return f"the agent proposed {call['tool']} {count} more times after exactly this call had been rejected"
 
 

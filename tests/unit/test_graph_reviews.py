@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 
 from signoff.domain import review
-from signoff.workers.graph import first_input
+from signoff.workers.graph import repeats_of
 from signoff.workers.messages import open_calls
 from tests.support.graph_runs import APPROVE, EXPIRED, RULES, GraphRun, edit, reject, respond
 from tests.support.models import calling, is_complete, scripted
@@ -184,17 +184,15 @@ async def test_a_refused_call_that_is_proposed_again_and_again_ends_the_run_with
     assert len(run.model.asked) == 4
     assert run.executor.ran == []
     (call,) = [call for call in (await run.state())["calls"] if call["tool"] == "pay"]
-    assert (await run.state())["repeats"] == {call["digest"]: 3}
+    assert repeats_of(call, (await run.state())["refused"]) == 3
     assert [tool for _, tool in open_calls(await run.messages())] == ["read"]
 
 
-async def test_repeats_are_counted_from_none_on_a_thread_of_an_earlier_version() -> None:
-    run = GraphRun(scripted(calling(PAY), calling(PAY), "Well."))
-    state = first_input([HumanMessage("Go")])
-    del state["repeats"]
-    await run.begin(state)
-    await run.decide(reject("No", "revise"))
-    assert list((await run.state())["repeats"].values()) == [1]
+async def test_two_equal_calls_that_are_rejected_together_are_no_repeat() -> None:
+    run = await paused(PAY, PAY)
+    await run.decide(reject("No", "revise"), reject("No", "revise"))
+    (digest,) = {call["digest"] for call in (await run.state())["calls"]}
+    assert (await run.state())["refused"] == [digest]
 
 
 async def test_what_time_is_to_allow_goes_on_to_the_executor() -> None:
