@@ -33,14 +33,14 @@ class Amendment:
 
     def check(self) -> None:
         """Raises EditOutsideSchema, EditDenied, AgentNotFound."""
-        check_edit(self.tool, self.args, self._schema)
+        check_edit(self.tool, self.args, self._schema, hidden=self.item.terms.hidden)
         judgement = self.judgement
         if judgement.verdict is Verdict.deny:
             raise EditDenied(f"the policy denies the edited call: {judgement.reason}", rule=judgement.rule)
 
     @cached_property
     def judgement(self) -> Judgement:
-        return self.registered.judge(self.tool, self.args)
+        return self.registered.judge(self.tool, self.args, hidden=self.item.terms.hidden)
 
     @property
     def approvals(self) -> int:
@@ -106,6 +106,8 @@ class Amendment:
             ReviewTerms.of(judgement),
             approvals=self.approvals,
             hidden=tuple(dict.fromkeys((*before.hidden, *judgement.hidden))),
+            # Or else a second edit, under a milder rule, would need nobody any more.
+            edits_need_another=before.edits_need_another or judgement.edits_need_another,
             ladder=before.ladder,
             at_deadline=before.at_deadline,
         )

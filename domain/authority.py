@@ -156,7 +156,8 @@ def seen_as(who: Principal) -> list[str]:
     """The reviewers (groups, and people written `@name`) whose reviews somebody may see now."""
     if who.revoked or who.rights.isdisjoint({Right.see, Right.review}):
         return []
-    delegators = [delegation.delegator for delegation in who.delegations if is_reviewer(who)]
+    held = who.delegations if is_reviewer(who) else ()
+    delegators = [delegation.delegator for delegation in held if is_reviewer(delegation.delegator)]
     groups = {group for one in (who, *delegators) for group in one.groups if not group.startswith("@")}
     return sorted(groups | {f"@{one.name}" for one in (who, *delegators)})
 

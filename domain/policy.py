@@ -62,11 +62,12 @@ class Policy:
         environment: str,
         destination: Any = None,
         unseen: Mapping[str, Any] | None = None,
+        hidden: Iterable[str] = (),
     ) -> Judgement:
         """The verdict on one call. Raises nothing: what can't be evaluated becomes a review.
 
         `destination` is where the call goes, as far as it is known; `unseen` what the tool is given besides `args`,
-        which the model never saw.
+        which the model never saw; `hidden` are paths that are masked beside those of the rule.
         """
         variables = {
             "tool": tool,
@@ -86,8 +87,9 @@ class Policy:
                     if not condition.holds(facts):
                         continue
                 except CannotEvaluate as error:
-                    return self._without_answer(name, rule, variables, error)
-            return self._judgement(rule.verdict, name, rule, variables, f"{name!r} says {rule.verdict}")
+                    return self._without_answer(name, _hiding(rule, hidden), variables, error)
+            reason = f"{name!r} says {rule.verdict}"
+            return self._judgement(rule.verdict, name, _hiding(rule, hidden), variables, reason)
         return Judgement(Verdict.deny, "no rule", self.digest, "no rule of the policy allows it")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -136,11 +138,10 @@ class Policy:
 
     def _without_answer(self, name: str, rule: Rule, variables: Mapping[str, Any], error: CannotEvaluate) -> Judgement:
         # What other rules for this tool hide is hidden from those who are asked in their stead, too.
-        hide = dict.fromkeys(
-            path for other in self.rules if matches(other.tool, variables["tool"]) for path in other.hide
-        )
+        others = (path for other in self.rules if matches(other.tool, variables["tool"]) for path in other.hide)
+        hide = tuple(dict.fromkeys((*rule.hide, *others)))
         reason = f"the condition of {name!r} can't be evaluated: {error.discreet if hide else error}"
-        found = self._judgement(Verdict.review, name, replace(rule, hide=tuple(hide)), variables, reason)
+        found = self._judgement(Verdict.review, name, replace(rule, hide=hide), variables, reason)
         # What nobody could look into is nothing for time to approve.
         return replace(found, at_deadline=AtDeadline.reject) if rule.at_deadline is AtDeadline.approve else found
 
@@ -156,6 +157,11 @@ class Policy:
             **settings(rule),
             **told(rule, variables),
         )
+
+
+def _hiding(rule: Rule, more: Iterable[str]) -> Rule:
+    hide = tuple(dict.fromkeys((*rule.hide, *more)))
+    return rule if hide == rule.hide else replace(rule, hide=hide)
 
 
 def _compiled(rule: Rule) -> AnyCondition | None:

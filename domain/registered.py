@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +25,16 @@ class Registered:
         """The call as a condition sees it."""
         return CallFacts(tool, args, self.job, self.environment, self._destination(tool, args))
 
-    def judge(self, tool: str, args: Mapping[str, Any]) -> Judgement:
-        """How the policy judges a call of the job now. Raises AgentNotFound."""
+    def judge(self, tool: str, args: Mapping[str, Any], *, hidden: Iterable[str] = ()) -> Judgement:
+        """How the policy judges a call of the job now; `hidden` is masked beside what its rule hides.
+
+        Raises AgentNotFound.
+        """
         if self.policy is None:
             raise AgentNotFound(f"no worker serves the agent {self.agent!r}: an edit can't be judged")
         destination = self._destination(tool, args)
-        return self.policy.judge(tool, args, job=self.job, environment=self.environment, destination=destination)
+        facts = {"job": self.job, "environment": self.environment, "destination": destination}
+        return self.policy.judge(tool, args, **facts, hidden=hidden)
 
     def knows(self, tool: str) -> bool:
         return tool in self.tools

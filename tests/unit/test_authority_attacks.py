@@ -1,0 +1,84 @@
+"""Ways round the rules of reviews that somebody with some rights might try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from signoff.domain.authority import Right, may_read_job, seen_as
+from signoff.domain.errors import EditOutsideSchema
+from signoff.domain.policy import Policy, allow, review
+from signoff.domain.review_terms import ReviewTerms
+from signoff.domain.reviews import Settled
+from tests.unit.test_reviews import RAVI, RITA, a_review, an_item, edit
+from tests.unit.test_reviews_several import APPROVE, after, delegate, judge
+
+SECRET = "DE02-SECRET"
+PAYEE = {"amount": 600, "iban": SECRET}
+HIDDEN = ReviewTerms(hidden=("iban",), edits_need_another=True)
+ROGER = replace(RITA, name="roger")
+
+
+def settled(review_: Any, raw: Any, who: Any, policy: Policy) -> Settled:
+    found = judge(review_, raw, who, policy)
+    assert isinstance(found, Settled)
+    return found
+
+
+# --- an edit needs another person ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("small", [review("refund", reviewers=["finance"]), allow("refund")], ids=["review", "allow"])
+def test_an_edit_of_an_edit_still_needs_another_person(small: Any) -> None:
+    policy = Policy([review("refund", when="args.amount > 500", reviewers=["finance"], edits_need_another=True), small])
+    item = an_item(args={"amount": 600}, terms=ReviewTerms(edits_need_another=True))
+    once = after(a_review(item), edit(20), RITA, policy)
+    twice = after(once, {**edit(30), "revision": 2}, RAVI, policy)
+    assert twice.items[0].decision is None
+    assert twice.items[0].spoken == {"ravi"}
+    assert after(twice, {**APPROVE, "revision": 3}, RITA, policy).items[0].decision
+
+
+# --- what is hidden ----------------------------------------------------------------------------------------------
+
+
+def test_what_was_hidden_is_not_told_by_the_rule_of_the_amended_call() -> None:
+    policy = Policy(
+        [
+            review("refund", when="args.amount > 500", reviewers=["finance"], hide=["iban"], edits_need_another=True),
+            review("refund", reviewers=["finance"], description="To {args.iban}", show=["args.iban"]),
+        ]
+    )
+    item = an_item(args=PAYEE, terms=HIDDEN, args_schema=None)
+    revision = settled(a_review(item), edit(20, iban="[hidden]"), RITA, policy).revision
+    assert revision is not None
+    assert revision.args == {"amount": 20, "iban": SECRET}
+    assert (revision.description, revision.shown) == ("To [hidden]", {"args.iban": "[hidden]"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "amount"),
+    [
+        ({"type": "object", "anyOf": [{"properties": {"amount": {"type": "integer"}}}, {"maxProperties": 1}]}, "x"),
+        ({"type": "object", "maxProperties": 1}, 20),
+    ],
+)
+def test_a_hidden_value_is_not_told_by_the_schema_that_an_edit_does_not_fit(schema: Any, amount: Any) -> None:
+    names = {"additionalProperties": True}
+    item = an_item(args=PAYEE, terms=ReviewTerms(hidden=("iban",)), args_schema={**schema, **names})
+    with pytest.raises(EditOutsideSchema) as refused:
+        judge(a_review(item), edit(amount, iban="[hidden]"), RITA)
+    assert SECRET not in refused.value.message + str(refused.value.details)
+
+
+# --- delegation --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [{"revoked": True}, {"rights": frozenset({Right.submit})}])
+def test_a_delegate_sees_nothing_of_a_delegator_who_may_not_decide_any_more(lost: Any) -> None:
+    outsider = replace(RAVI, groups=frozenset())
+    who = delegate(outsider, replace(RITA, **lost))
+    assert seen_as(who) == ["@ravi"]
+    assert not may_read_job(who, "shop", {"finance"})
