@@ -46,6 +46,7 @@ WHERE e.status IN ('planned', 'retry_wait') AND e.digest = excluded.digest
 
 # A call that has ever been an item, or what an item became, runs by a decision alone; or because time has passed, where
 # its review says so: `by_time` is then what the executor found out for itself.
+# What a decision has made of a call of the job is such a one also where its review was never complete.
 ALLOW = """
 INSERT INTO signoff.effects
     (operation_id, job_id, thread_id, agent, tool, args, digest, class, status, rule, policy_digest, standing_id,
@@ -53,7 +54,10 @@ INSERT INTO signoff.effects
 SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, %(class)s, 'planned',
     %(rule)s, %(policy_digest)s, %(standing_id)s::uuid, %(hidden)s::text[]
 WHERE NOT EXISTS (SELECT FROM signoff.revisions WHERE operation_id = %(operation_id)s)
-    AND (%(by_time)s::boolean OR NOT EXISTS (SELECT FROM signoff.items WHERE operation_id = %(operation_id)s))
+    AND (%(by_time)s::boolean OR NOT EXISTS (SELECT FROM signoff.items WHERE operation_id = %(operation_id)s)
+        AND NOT EXISTS (SELECT FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id
+            JOIN signoff.decisions d ON d.item_id = i.id
+            WHERE r.job_id = %(job_id)s AND d.operation_id = %(operation_id)s))
 ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id
 """
 

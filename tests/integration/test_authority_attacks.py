@@ -1,0 +1,50 @@
+"""Ways round what people have decided, tried on the executor, without a graph that could have stopped anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from signoff.domain.canonical import call_digest, operation_id
+from signoff.domain.deciding import decide_review
+from signoff.domain.decisions import parse_answers
+from signoff.domain.operating import retry_job
+from signoff.domain.running import fail
+from signoff.infra.hints import NoHints
+from tests.integration.test_executor_guards import FREELY, MESSAGE, Bench, call_of, text_of
+from tests.support import parked as world
+from tests.support.api import open_store
+from tests.support.parked import OPERATOR, REVIEWER, claimed, parked
+
+pytestmark = pytest.mark.anyio
+
+EDITED = {"order": "A-1", "amount": 20}
+
+
+@pytest.fixture
+async def bench(database_url: str) -> AsyncIterator[Bench]:
+    async with open_store(database_url) as services:
+        yield Bench(services.store)
+
+
+async def test_an_edit_in_a_review_that_was_never_complete_does_not_run_by_a_rule(bench: Bench) -> None:
+    place = await parked(bench.store, world.refund(30, message_id=MESSAGE), world.refund(40, ordinal=1))
+    async with bench.store.begin() as tx:
+        (review,) = await tx.reviews.of_job(place.job_id)
+    action = {"type": "edit", "edited_action": {"name": "refund", "args": EDITED}, "item_id": str(review.items[0].id)}
+    answers = parse_answers({"decisions": [action]})
+    await decide_review(bench.store, NoHints(), review.id, answers, REVIEWER, door="test", environment="test")
+    # Something else ends the job, the review with it; and an operator has it tried again.
+    await bench.sql("UPDATE signoff.jobs SET status = 'queued' WHERE id = %s", place.job_id)
+    job = await claimed(bench.store, place.job_id)
+    async with bench.store.begin() as tx:
+        await tx.jobs.fence(job)
+        await fail(tx, job, "run_failed", "as the test wants it")
+    await retry_job(bench.store, NoHints(), job.id, OPERATOR)
+    job = await claimed(bench.store, job.id)
+    amended = {"operation_id": operation_id(job.thread_id, MESSAGE, 0, 1), "edits": 1, "edited": True}
+    call = {**call_of(job, EDITED), **amended, "digest": call_digest("refund", EDITED)}
+    outcome = await (await bench.executor(job, FREELY)).execute(call)  # type: ignore[arg-type]
+    assert bench.till.paid == []
+    assert "There is no decision for this call" in text_of(outcome)
