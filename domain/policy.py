@@ -143,7 +143,8 @@ class Policy:
         reason = f"the condition of {name!r} can't be evaluated: {error.discreet if hide else error}"
         found = self._judgement(Verdict.review, name, replace(rule, hide=hide), variables, reason)
         # What nobody could look into is nothing for time to approve.
-        return replace(found, at_deadline=AtDeadline.reject) if rule.at_deadline is AtDeadline.approve else found
+        timed = rule.at_deadline is AtDeadline.approve
+        return replace(found, evaluated=False, at_deadline=AtDeadline.reject if timed else rule.at_deadline)
 
     def _judgement(
         self, verdict: Verdict, name: str, rule: Rule, variables: Mapping[str, Any], reason: str

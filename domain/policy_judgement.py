@@ -21,7 +21,8 @@ class Judgement:
     """What a policy says of one call, by which rule and why. `reviewers` are those to ask if it is a review.
 
     `hidden` are paths into the arguments; `description` and `shown` hold nothing of what they hide. `escalate_to` are
-    those who are asked when the deadline has passed, if `at_deadline` says so.
+    those who are asked when the deadline has passed, if `at_deadline` says so. Not `evaluated`: a review because some
+    condition, perhaps of a rule that denies, has no answer.
     """
 
     verdict: Verdict
@@ -41,6 +42,7 @@ class Judgement:
     escalate_to: tuple[str, ...] = ()
     tool_changes: tuple[str, ...] = ()
     edits_need_another: bool = False
+    evaluated: bool = True
 
     @property
     def all_reviewers(self) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def judge_standing(
 def _allows(one: StandingApproval, judgement: Judgement, call: CallFacts, now: datetime) -> bool:
     """One voice, of somebody who could decide exactly this call now and still has the right to do so beforehand."""
     who = one.created_by
-    readable = call.args is not None and call.answer(one.condition) is True
+    readable = call.args is not None and judgement.evaluated and call.answer(one.condition) is True
     alone = judgement.approvals == 1 and not judgement.edits_need_another
     own = still_holds(Authority(who.name), who, judgement.reviewers, call, now)
     return readable and alone and own and Right.standing in who.rights

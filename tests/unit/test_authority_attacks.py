@@ -9,11 +9,13 @@ import pytest
 
 from signoff.domain.authority import Right, may_read_job, seen_as
 from signoff.domain.errors import EditOutsideSchema
-from signoff.domain.policy import Policy, allow, review
+from signoff.domain.policy import Policy, Verdict, allow, deny, review
 from signoff.domain.review_terms import ReviewTerms
 from signoff.domain.reviews import Settled
+from signoff.domain.standing import StandingApproval, judge_standing
 from tests.unit.test_reviews import RAVI, RITA, a_review, an_item, edit
 from tests.unit.test_reviews_several import APPROVE, after, delegate, judge
+from tests.unit.test_standing import ALLOW, CALL, DENY, NOW
 
 SECRET = "DE02-SECRET"
 PAYEE = {"amount": 600, "iban": SECRET}
@@ -82,3 +84,23 @@ def test_a_delegate_sees_nothing_of_a_delegator_who_may_not_decide_any_more(lost
     who = delegate(outsider, replace(RITA, **lost))
     assert seen_as(who) == ["@ravi"]
     assert not may_read_job(who, "shop", {"finance"})
+
+
+# --- a word given beforehand -------------------------------------------------------------------------------------
+
+
+def test_no_standing_approval_lets_a_call_pass_that_a_denying_rule_could_not_look_into() -> None:
+    policy = Policy(
+        [deny("refund", when="args.amount > 1000", reviewers=["finance"]), review("refund", reviewers=["finance"])]
+    )
+    assert _stood(policy, 30, ALLOW) is Verdict.allow
+    assert _stood(policy, 1001, ALLOW) is Verdict.deny
+    # An integer that a checkpoint can hold, and a condition can't.
+    assert _stood(policy, 2**63, ALLOW) is Verdict.review
+    assert _stood(policy, 2**63, DENY) is Verdict.deny
+
+
+def _stood(policy: Policy, amount: int, one: StandingApproval) -> Verdict:
+    call = replace(CALL, args={"amount": amount})
+    judgement = policy.judge(call.tool, {"amount": amount}, job=call.job, environment=call.environment)
+    return judge_standing(judgement, [one], call, NOW).judgement.verdict
