@@ -11,7 +11,10 @@ UV_VERSION := 0.13.9
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 ROOMS := domain infra workers
 LINKS := $(ROOMS:%=.typing/signoff/%)
-TESTS := unit contract integration acceptance packaging
+# These share nothing but the processors, and mostly wait for a database; those after them start whole systems.
+SIDE_BY_SIDE := unit contract integration
+ALONE := acceptance packaging
+WORKERS := 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -43,7 +46,8 @@ check: $(INSTALLED) $(LINKS) ## Lint, format, types, import rules
 	$(BIN)/lint-imports
 
 test: $(INSTALLED) ## All tests but faults, benchmarks and browser
-	$(BIN)/python -m pytest $(TESTS:%=tests/%) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SIDE_BY_SIDE:%=tests/%) $(ARGS)
+	$(BIN)/python -m pytest $(ALONE:%=tests/%) $(ARGS)
 
 unit contract integration acceptance packaging faults: $(INSTALLED)
 	$(BIN)/python -m pytest tests/$@ $(ARGS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -96,3 +97,12 @@ def state_folder() -> Iterator[Path]:
     """A state folder for the servers of one test module."""
     with folder_open_to_all() as folder:
         yield folder / "state"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    """What a test logged may be text that can't be encoded; on its way between processes it must be."""
+    data = yield
+    if data is not None and "sections" in data:
+        data["sections"] = [(title, text.encode(errors="replace").decode()) for title, text in data["sections"]]
+    return data
