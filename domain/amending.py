@@ -47,7 +47,8 @@ class Amendment:
         """How many different people must allow the amended call."""
         judgement = self.judgement
         needed = judgement.approvals if judgement.verdict is Verdict.review else 1
-        another = self.item.terms.edits_need_another or judgement.edits_need_another
+        # What no rule could look into might be denied: no editor takes a call there alone.
+        another = self.item.terms.edits_need_another or judgement.edits_need_another or not judgement.evaluated
         return max(needed, 2) if another else needed
 
     def may_be_allowed_by(self, editor: Principal, now: datetime) -> bool:

@@ -54,6 +54,10 @@ class CannotEvaluate(ValueError):
         self.discreet = why if discreet is None else discreet
 
 
+class NotHere(CannotEvaluate):
+    """Another process has the answer."""
+
+
 @dataclass(frozen=True)
 class Condition:
     """A compiled expression."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from signoff.domain.canonical import canonical_json
-from signoff.domain.conditions import CannotEvaluate, Condition, Facts, compile_condition
+from signoff.domain.conditions import CannotEvaluate, Condition, Facts, NotHere, compile_condition
 from signoff.domain.effects import EffectClass
 from signoff.domain.ladders import Rung
 from signoff.domain.policy_callables import Called, Elsewhere
@@ -144,7 +144,8 @@ class Policy:
         found = self._judgement(Verdict.review, name, replace(rule, hide=hide), variables, reason)
         # What nobody could look into is nothing for time to approve.
         timed = rule.at_deadline is AtDeadline.approve
-        return replace(found, evaluated=False, at_deadline=AtDeadline.reject if timed else rule.at_deadline)
+        at_deadline = AtDeadline.reject if timed else rule.at_deadline
+        return replace(found, evaluated=isinstance(error, NotHere), at_deadline=at_deadline)
 
     def _judgement(
         self, verdict: Verdict, name: str, rule: Rule, variables: Mapping[str, Any], reason: str

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from signoff.domain.canonical import canonical_json, scrub
-from signoff.domain.conditions import CannotEvaluate, Facts
+from signoff.domain.conditions import CannotEvaluate, Facts, NotHere
 from signoff.domain.errors import UnreadableArguments
 
 Predicate = Callable[[dict[str, Any]], bool]
@@ -28,8 +28,8 @@ class Elsewhere:
     digest: str | None = None
 
     def holds(self, facts: Facts) -> bool:
-        """Raises CannotEvaluate."""
-        raise CannotEvaluate(f"{self.callable} is Python, and can be called where the agent runs alone")
+        """Raises NotHere."""
+        raise NotHere(f"{self.callable} is Python, and can be called where the agent runs alone")
 
     def to_dict(self) -> dict[str, Any]:
         return {"callable": self.callable, "digest": self.digest}

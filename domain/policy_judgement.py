@@ -22,7 +22,7 @@ class Judgement:
 
     `hidden` are paths into the arguments; `description` and `shown` hold nothing of what they hide. `escalate_to` are
     those who are asked when the deadline has passed, if `at_deadline` says so. Not `evaluated`: a review because some
-    condition, perhaps of a rule that denies, has no answer.
+    condition, perhaps of a rule that denies, has no answer anywhere.
     """
 
     verdict: Verdict

@@ -114,8 +114,8 @@ def _needed(case: Case, approval: Approval, votes: Sequence[Vote]) -> int:
     if not case.needs_review:
         return approval.approvals
     edited = any(vote.type is DecisionType.edit for vote in votes)
-    another = 2 if edited and case.judgement.edits_need_another else 1
-    return max(approval.approvals, case.judgement.approvals, another)
+    another = case.judgement.edits_need_another or not case.judgement.evaluated
+    return max(approval.approvals, case.judgement.approvals, 2 if edited and another else 1)
 
 
 def _flaw(vote: Vote, approval: Approval, case: Case) -> str | None:

@@ -70,10 +70,12 @@ NARROWED = replace(RITA, limited=True, grants=(grant(condition="args.amount <= 2
 DELEGATE = replace(person("dan"), delegations=(Delegation(grant(), RITA),))
 FOR_RITA = vote(DELEGATE, authority=Authority("dan", "rita"))
 TWO = {"approvals": 2}
+BLIND = deny("pay", when="args.sum > 1000", reviewers=["finance"])
 
 FINE: list[tuple[str, Approval, tuple[Rule, ...]]] = [
     ("one of those who were asked", approval(vote(RITA)), (FINANCE,)),
     ("the policy asks nobody any more", approval(vote(RITA)), (allow("pay"),)),
+    ("no rule could look into it, and nobody edited it", approval(vote(RITA)), (BLIND,)),
     ("within a grant", approval(vote(LIMITED)), (FINANCE,)),
     ("in the place of somebody", approval(FOR_RITA), (FINANCE,)),
     ("two people", approval(vote(RITA), vote(RAVI), **TWO), (FINANCE,)),
@@ -140,6 +142,7 @@ AGAIN: list[tuple[str, Approval, Rule, int]] = [
     ("other people, and two as before", approval(vote(RITA), vote(RAVI), **TWO), OTHERS, 2),
     ("younger decisions", approval(vote(RITA)), YOUNGER, 1),
     ("another beside the editor", approval(vote(RITA, type=DecisionType.edit)), ANOTHER, 2),
+    ("... where no rule could look into the call", approval(vote(RITA, type=DecisionType.edit)), BLIND, 2),
     ("one voice twice", approval(vote(RITA), FOR_RITA, **TWO), FINANCE, 2),
 ]
 

@@ -43,6 +43,21 @@ def test_an_edit_of_an_edit_still_needs_another_person(small: Any) -> None:
     assert after(twice, {**APPROVE, "revision": 3}, RITA, policy).items[0].decision
 
 
+def test_nobody_edits_a_call_out_of_sight_of_the_rules_alone() -> None:
+    refused = deny("refund", when="args.amount > 1000", reviewers=["finance"])
+    policy = Policy([refused, review("refund", reviewers=["finance"])])
+    assert after(a_review(), edit(1000), RITA, policy).items[0].decision
+    # An integer that a checkpoint can hold, and a condition can't.
+    amended = after(a_review(), edit(2**63), RITA, policy)
+    assert amended.items[0].decision is None
+    assert amended.items[0].spoken == {"rita"}
+    assert after(amended, {**APPROVE, "revision": 2}, RAVI, policy).items[0].decision
+    # What only the agent's own process can answer, the executor asks there.
+    callable_ = review("refund", when=lambda facts: True, reviewers=["finance"])
+    elsewhere = Policy.from_dict(Policy([callable_]).to_dict())
+    assert after(a_review(), edit(20), RITA, elsewhere).items[0].decision
+
+
 # --- what is hidden ----------------------------------------------------------------------------------------------
 
 
