@@ -51,6 +51,11 @@ class Amendment:
         another = self.item.terms.edits_need_another or judgement.edits_need_another or not judgement.evaluated
         return max(needed, 2) if another else needed
 
+    @property
+    def hides_more(self) -> bool:
+        """True if the rule of the amended call hides what the item's terms don't."""
+        return not set(self.judgement.hidden) <= set(self.item.terms.hidden)
+
     def may_be_allowed_by(self, editor: Principal, now: datetime) -> bool:
         """True if the editor could have allowed the amended call, had the agent asked for it."""
         call = self.registered.facts(self.tool, self.args)

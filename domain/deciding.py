@@ -179,7 +179,7 @@ def _partial_event(review: Review, settled: Settled) -> NewEvent:
         "approvals": {"needed": needed, "given": len(item.voices) + 1 if revision is None else int(decision.counts)},
     }
     kind = EventType.item_decided if settled.ends else EventType.review_approved
-    kind = kind if revision is None else EventType.review_amended
+    kind = EventType.review_amended if revision is not None and not settled.ends else kind
     return NewEvent(kind, f"reviews/{review.id}", decision.reviewer, data, review.job_id)
 
 

@@ -192,10 +192,11 @@ class _Judge:
         counts = amendment.may_be_allowed_by(self._who, self._now)
         decision = self._decision(item, answer, authority)
         decision = amendment.decided(decision, operation, edits, counts=counts)
-        if counts and amendment.approvals == 1:
+        ends = counts and amendment.approvals == 1
+        if ends and not amendment.hides_more:
             return Settled(item, decision, ends=True)
         revision = amendment.revision(operation, edits, proposed_by=self._who.name)
-        return Settled(item, decision, ends=False, revision=revision)
+        return Settled(item, decision, ends, revision)
 
 
 def _is_same(stored: Decision, item: Item, answer: Answer, amendment: Amendment | None) -> bool:

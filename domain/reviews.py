@@ -157,7 +157,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A call as an edit makes it, where somebody else has to allow it."""
+    """A call as an edit makes it, where somebody else has to allow it, or it has more to hide."""
 
     item_id: UUID
     revision: int
@@ -200,7 +200,10 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A new decision on an item: whether it ends it, and the revision that it makes, if it goes on to somebody else."""
+    """A new decision on an item, and whether it ends it.
+
+    With the revision that an edit makes, where the call goes on to somebody else, or has more to hide than the item.
+    """
 
     item: Item
     decision: Decision
@@ -216,9 +219,11 @@ def completes(review: Review, new: Sequence[Settled]) -> bool:
 
 def with_settled(review: Review, new: Sequence[Settled]) -> Review:
     """The review with its ended items as they are once `new` is stored."""
-    ended = {settled.item.id: settled.decision for settled in new if settled.ends}
-    items = tuple(
-        replace(item, decision=ended[item.id], status=ItemStatus.decided) if item.id in ended else item
-        for item in review.items
-    )
+    ended = {settled.item.id: settled for settled in new if settled.ends}
+    items = tuple(_ended(item, ended[item.id]) if item.id in ended else item for item in review.items)
     return replace(review, items=items)
+
+
+def _ended(item: Item, settled: Settled) -> Item:
+    terms = item.terms if settled.revision is None else settled.revision.terms
+    return replace(item, decision=settled.decision, status=ItemStatus.decided, terms=terms)
