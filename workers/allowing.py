@@ -41,12 +41,18 @@ class Allowing:
         if case is None:
             return NO_TOOL
         if examined.approval is not None:
-            return by_decisions(case, examined.approval)
+            answer = by_decisions(case, examined.approval)
+            return answer if isinstance(answer, Revoked) else await self._unless_refused(tx, case, answer)
         answer = await self.without_decision(tx, case)
         if isinstance(answer, ReviewAgain):
             before = await tx.effects.newest_item(case.operation_id)
             return Fine(case.judgement) if before is not None and time_allows(case, before) else answer
         return answer
+
+    async def _unless_refused(self, tx: PostgresTransaction, case: Case, answer: Answer) -> Answer:
+        """A standing refusal holds like a rule, also for what people have approved."""
+        refused = await self.without_decision(tx, case)
+        return refused if isinstance(refused, Revoked) else answer
 
     async def without_decision(self, tx: PostgresTransaction, case: Case) -> Answer:
         """Standing approvals are read only where the policy wants a review: they change nothing else."""

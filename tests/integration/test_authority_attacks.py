@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
+from signoff.domain.authority import Right
 from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.deciding import decide_review
 from signoff.domain.decisions import parse_answers
+from signoff.domain.effects import EffectStatus
 from signoff.domain.jobs import JobStatus
 from signoff.domain.operating import retry_job
-from signoff.domain.policy import review
+from signoff.domain.policy import Verdict, review
 from signoff.domain.running import fail
+from signoff.domain.standing_up import Stand, stand
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.review_filters import ReviewFilter
 from signoff.infra.postgres.store import PostgresStore
@@ -21,7 +25,7 @@ from signoff.infra.postgres.views_reviews import list_reviews
 from tests.integration.test_executor_guards import FREELY, MESSAGE, Bench, call_of, text_of
 from tests.support import parked as world
 from tests.support.api import open_store
-from tests.support.parked import OPERATOR, REVIEWER, claimed, parked
+from tests.support.parked import AGENT, OPERATOR, REVIEWER, claimed, parked
 from tests.support.till import Shop, Till
 
 pytestmark = pytest.mark.anyio
@@ -84,3 +88,21 @@ async def test_what_the_rule_of_an_edited_call_hides_is_hidden_though_its_editor
         assert (await show_effect(conn, effect.operation_id, REVIEWER))["args"] == {"to": "[hidden]", "amount": 20}
     told = await shop.sql("SELECT type FROM signoff.events WHERE type LIKE 'signoff.review.%%' ORDER BY position")
     assert [row["type"] for row in told] == ["signoff.review.requested.v1", "signoff.review.decided.v1"]
+
+
+async def test_a_standing_refusal_stops_a_call_that_was_approved_and_has_not_left(store: PostgresStore) -> None:
+    till = Till()
+    stan = replace(REVIEWER, name="stan", rights=frozenset({Right.review, Right.standing}))
+    async with store.begin() as tx:
+        await tx.principals.create(stan)
+    for refused in ("args.amount > 30", "args.amount > 20"):
+        shop = Shop(store, till, [review("pay", reviewers=["finance"])])
+        job = await shop.open()
+        await shop.say(job.id, {"type": "approve"})
+        await stand(store, stan, Stand(agent=AGENT, tool="pay", verdict=Verdict.deny, condition=refused, job_id=job.id))
+        done = await shop.run(job.id)
+        assert done.status is JobStatus.succeeded
+    assert till.paid == [("ada", 30)]
+    assert "stan refuses it by standing approval" in await shop.told(done)
+    (effect,) = await shop.effects(job.id)
+    assert effect.status is EffectStatus.revoked
