@@ -50,11 +50,11 @@ def _accept(args: Any, item: Item) -> Answer:
         return Answer(DecisionType.approve)
     name, echoed = _request(args, item)
     own = dict(item.args or {})
-    as_shown = (own, masked(own, item.terms.hidden))
-    if name != item.tool or not any(same_in_javascript(echoed, shown) for shown in as_shown):
+    in_full = same_in_javascript(echoed, own)
+    if name != item.tool or not (in_full or same_in_javascript(echoed, masked(own, item.terms.hidden))):
         raise InvalidRequest(f"{WHERE}: the accepted call is not the one under review; send it as an edit")
-    # The echo says which revision was seen.
-    return Answer(DecisionType.approve, digest=item.digest)
+    # The echo says which revision was seen; not if it may be another one that differs in what is hidden.
+    return Answer(DecisionType.approve, digest=item.digest if in_full else None)
 
 
 def _ignore(args: Any, item: Item) -> Answer:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from signoff.domain.authority import Right, may_read_job, seen_as
-from signoff.domain.errors import EditOutsideSchema
+from signoff.domain.decisions import Answer
+from signoff.domain.dialects.agent_inbox import AgentInbox
+from signoff.domain.errors import EditOutsideSchema, InvalidRequest, StaleDecision
+from signoff.domain.judging import judge_answers
 from signoff.domain.policy import Policy, Verdict, allow, deny, review
+from signoff.domain.registered import Registered
 from signoff.domain.review_terms import ReviewTerms
-from signoff.domain.reviews import Settled
+from signoff.domain.reviews import Review, Settled
 from signoff.domain.standing import StandingApproval, judge_standing
+from tests.unit.test_reviews import NOW as REVIEWED
 from tests.unit.test_reviews import RAVI, RITA, a_review, an_item, edit
 from tests.unit.test_reviews_several import APPROVE, after, delegate, judge
 from tests.unit.test_standing import ALLOW, CALL, DENY, NOW
@@ -88,6 +95,25 @@ def test_a_hidden_value_is_not_told_by_the_schema_that_an_edit_does_not_fit(sche
     with pytest.raises(EditOutsideSchema) as refused:
         judge(a_review(item), edit(amount, iban="[hidden]"), RITA)
     assert SECRET not in refused.value.message + str(refused.value.details)
+
+
+def test_an_echo_without_the_hidden_value_does_not_say_which_revision_was_seen() -> None:
+    policy = Policy([review("refund", reviewers=["finance"], hide=["iban"], edits_need_another=True)])
+    proposed = a_review(an_item(args=PAYEE, terms=HIDDEN, args_schema=None))
+    amended = after(proposed, edit(600, iban="ANOTHER"), RITA, policy)
+    for seen, fits in (("[hidden]", False), (SECRET, False), ("ANOTHER", True)):
+        echo = {"action": "refund", "args": {"amount": "600", "iban": seen}}
+        with nullcontext() if fits else pytest.raises((StaleDecision, InvalidRequest)):
+            (answer,) = AgentInbox().read([{"type": "accept", "args": echo}], amended)
+            assert _judged(amended, answer, policy).ends
+
+
+def _judged(review_: Review, answer: Answer, policy: Policy) -> Settled:
+    registered = Registered("desk", {"submitted_by": "shop"}, "test", policy, {})
+    judged = judge_answers(
+        review_, [answer], RAVI, now=REVIEWED, registered=registered, lineage_root="root", new_id=uuid4
+    )
+    return judged.new[0]
 
 
 # --- delegation --------------------------------------------------------------------------------------------------
