@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from signoff.domain.authority import Principal, authority_over
+from signoff.domain.authority import Authority, Principal, authority_over
 from signoff.domain.canonical import call_digest
 from signoff.domain.decisions import Answer
 from signoff.domain.errors import EditChangesTool, EditDenied, Forbidden
@@ -56,17 +56,17 @@ class Amendment:
         """True if the rule of the amended call hides what the item's terms don't."""
         return not set(self.judgement.hidden) <= set(self.item.terms.hidden)
 
-    def may_be_allowed_by(self, editor: Principal, now: datetime) -> bool:
-        """True if the editor could have allowed the amended call, had the agent asked for it."""
+    def authority_of(self, editor: Principal, now: datetime) -> Authority | None:
+        """By what right the editor could have allowed the amended call, had the agent asked for it; None if by none."""
         call = self.registered.facts(self.tool, self.args)
         try:
-            authority_over(editor, self._reviewers, call, now=now)
+            return authority_over(editor, self._reviewers, call, now=now)
         except Forbidden:
-            return False
-        return True
+            return None
 
-    def decided(self, decision: Decision, operation_id: str, edits: int, *, counts: bool) -> Decision:
-        """The decision to edit, with the call that it allows if it counts."""
+    def decided(self, decision: Decision, operation_id: str, edits: int, authority: Authority | None) -> Decision:
+        """The decision to edit, with the call that it allows by this authority; without one it does not count."""
+        by = decision.authority if authority is None else authority
         return replace(
             decision,
             tool=self.tool,
@@ -74,7 +74,8 @@ class Amendment:
             digest=self.digest,
             operation_id=operation_id,
             edits=edits,
-            counts=counts,
+            counts=authority is not None,
+            on_behalf_of=by.on_behalf_of,
         )
 
     def revision(self, operation_id: str, edits: int, *, proposed_by: str) -> Revision:

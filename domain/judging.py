@@ -189,10 +189,9 @@ class _Judge:
         amendment.check()
         edits = item.edits + 1
         operation = operation_id(self._lineage_root, item.message_id, item.call_ordinal, edits)
-        counts = amendment.may_be_allowed_by(self._who, self._now)
-        decision = self._decision(item, answer, authority)
-        decision = amendment.decided(decision, operation, edits, counts=counts)
-        ends = counts and amendment.approvals == 1
+        own = amendment.authority_of(self._who, self._now)
+        decision = amendment.decided(self._decision(item, answer, authority), operation, edits, own)
+        ends = decision.counts and amendment.approvals == 1
         if ends and not amendment.hides_more:
             return Settled(item, decision, ends=True)
         revision = amendment.revision(operation, edits, proposed_by=self._who.name)

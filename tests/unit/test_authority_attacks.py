@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from signoff.domain.authority import Right, may_read_job, seen_as
+from signoff.domain.authority import Grant, Right, may_read_job, seen_as
 from signoff.domain.decisions import Answer
 from signoff.domain.dialects.agent_inbox import AgentInbox
 from signoff.domain.errors import EditOutsideSchema, InvalidRequest, StaleDecision
@@ -145,3 +145,18 @@ def _stood(policy: Policy, amount: int, one: StandingApproval) -> Verdict:
     call = replace(CALL, args={"amount": amount})
     judgement = policy.judge(call.tool, {"amount": amount}, job=call.job, environment=call.environment)
     return judge_standing(judgement, [one], call, NOW).judgement.verdict
+
+
+def test_an_edit_is_a_voice_of_whoever_could_allow_the_amended_call() -> None:
+    within = Grant(uuid4(), ("refund",), "args.amount <= 50")
+    dan = delegate(replace(RAVI, name="dan", limited=True, grants=(within,)), RITA)
+    policy = Policy([review("refund", reviewers=["finance"])])
+    beyond = settled(a_review(), edit(60), dan, policy).decision
+    assert (beyond.counts, beyond.on_behalf_of) == (True, "rita")
+    item = an_item(args={"amount": 60})
+    back = settled(a_review(item), edit(40), dan, policy).decision
+    assert (back.counts, back.on_behalf_of) == (True, None)
+    # Rita has no second voice beside the one that was hers.
+    twice = Policy([review("refund", reviewers=["finance"], approvals=2)])
+    amended = after(a_review(an_item(terms=ReviewTerms(approvals=2))), edit(60), dan, twice)
+    assert amended.items[0].spoken == {"dan", "rita"}
