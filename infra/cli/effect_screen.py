@@ -47,9 +47,16 @@ def _row(effect: View) -> tuple[object, ...]:
 
 
 def _authority(authority: View) -> str:
-    if authority["decision_id"] is None:
-        return f"by the rule {authority['rule']!r} of policy {authority['policy_digest'][:12]}"
-    return f"by {authority['reviewer']} at {moment(authority['decided_at'])}, decision {authority['decision_id']}"
+    if authority["decision_id"] is not None:
+        return "; ".join(_approval(approval) for approval in authority["approvals"])
+    standing = authority["standing_id"]
+    by = f"the rule {authority['rule']!r}" if standing is None else f"the standing approval {standing}"
+    return f"by {by} under policy {authority['policy_digest'][:12]}"
+
+
+def _approval(approval: View) -> str:
+    behalf = "" if approval["on_behalf_of"] is None else f" for {approval['on_behalf_of']}"
+    return f"by {approval['reviewer']}{behalf} at {moment(approval['decided_at'])}"
 
 
 def _error(effect: View) -> str | None:
