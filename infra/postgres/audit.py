@@ -92,12 +92,8 @@ async def unsealed(conn: Connection) -> Unsealed:
 
 async def of_job(conn: Connection, job_id: UUID, after: int, limit: int) -> Sequence[Row]:
     """Rows of a job, oldest first, behind a position."""
-    async with conn.transaction():
-        # The planner takes the index of a job for one that excludes nothing, since ids of jobs are in no order.
-        await conn.execute("SET LOCAL enable_seqscan = off")
-        await conn.execute("SET LOCAL max_parallel_workers_per_gather = 0")
-        cursor = await conn.execute(OF_JOB, {"job": job_id, "after": after, "limit": limit})
-        return [row_of(row) for row in await cursor.fetchall()]
+    cursor = await conn.execute(OF_JOB, {"job": job_id, "after": after, "limit": limit})
+    return [row_of(row) for row in await cursor.fetchall()]
 
 
 def row_of(row: DictRow) -> Row:
