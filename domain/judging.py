@@ -219,7 +219,7 @@ def _require_current(item: Item, answer: Answer) -> None:
     if current and (named or item.revision == 1):
         return
     by = item.proposed.amended_by if item.proposed else None
-    changed = {"revision": item.revision, "digest": item.digest, "tool": item.tool, "amended_by": by}
+    changed = {"revision": item.revision, "tool": item.tool, "amended_by": by}
     if named:
         message = "the decision is about another call than the one that waits now: look at the review again"
     else:

@@ -46,7 +46,7 @@ def item_view(item: Item, *, reveal: bool = False) -> dict[str, Any]:
         "unreadable_args": _unreadable(item, reveal),
         "hidden": list(paths_of(item.args or {}, item.terms.hidden)),
         "shown": item.shown,
-        "digest": item.digest,
+        "digest": _shown_digest(item, item.args, item.digest, reveal),
         "revision": item.revision,
         "proposed": _proposed(item, reveal),
         "description": item.description,
@@ -80,7 +80,7 @@ def _proposed(item: Item, reveal: bool) -> dict[str, Any] | None:
     return {
         "tool": proposed.tool,
         "args": _shown_args(item, proposed.args, reveal),
-        "digest": proposed.digest,
+        "digest": _shown_digest(item, proposed.args, proposed.digest, reveal),
         "amended_by": proposed.amended_by,
     }
 
@@ -92,6 +92,12 @@ def _action_request(item: Item, reveal: bool) -> dict[str, Any]:
 def _review_config(item: Item) -> dict[str, Any]:
     words = [str(word) for word in item.allowed_decisions]
     return {"action_name": item.tool, "allowed_decisions": words, "args_schema": dict(item.args_schema or {})}
+
+
+def _shown_digest(item: Item, args: Mapping[str, Any] | None, digest: str, reveal: bool) -> str | None:
+    """No digest of hidden values: with the rest in view, a short one could be guessed by it."""
+    concealed = item.terms.hidden and (args is None or paths_of(args, item.terms.hidden))
+    return None if concealed and not reveal else digest
 
 
 def _unreadable(item: Item, reveal: bool) -> str | None:

@@ -42,7 +42,8 @@ class Allowing:
             return NO_TOOL
         if examined.approval is not None:
             answer = by_decisions(case, examined.approval)
-            return answer if isinstance(answer, Revoked) else await self._unless_refused(tx, case, answer)
+            settled = isinstance(answer, Revoked) or not examined.stands
+            return answer if settled else await self._unless_refused(tx, case, answer)
         answer = await self.without_decision(tx, case)
         if isinstance(answer, ReviewAgain):
             before = await tx.effects.newest_item(case.operation_id)

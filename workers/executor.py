@@ -32,6 +32,10 @@ STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the cal
 STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
 
 
+class PolicyOutdated(Exception):
+    """A newer worker has registered another policy for the agent: this one may no longer say what is allowed."""
+
+
 class JobCancelled(Exception):
     """The job's cancellation was requested: nothing more is dispatched."""
 
@@ -56,7 +60,7 @@ class Executor:
 
     Raises:
         LeaseLost: nothing more may be written; what came back is kept as evidence.
-        JobCancelled, DigestMismatch: the run ends.
+        JobCancelled, PolicyOutdated, DigestMismatch: the run ends.
     """
 
     def __init__(
@@ -123,6 +127,8 @@ class Executor:
             await self._run.answered.mark(tx)
             if fenced.job.cancel_requested:
                 raise JobCancelled
+            if fenced.policy_digest not in (None, self._agent.loaded_policy.digest):
+                raise PolicyOutdated
             prepared = await self._preparing(fenced.job).prepare(tx, call, fenced.now)
         self._run.answered.committed()
         return prepared

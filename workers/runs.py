@@ -28,7 +28,7 @@ from signoff.infra.postgres.leases import Claim, Lease
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
-from signoff.workers.executor import Executor, JobCancelled, Run
+from signoff.workers.executor import Executor, JobCancelled, PolicyOutdated, Run
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often, repeats_of
 from signoff.workers.guarding import Guard, Stop, uncancel
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 STRICT_RESUME = "__pregel_strict_resume"
 MOST_JOBS_PER_HINT = 200
+TIME_FOR_A_NEWER_WORKER = timedelta(seconds=5)
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 120.0
 MOST_ERROR_CHARACTERS = 2000
@@ -202,6 +203,8 @@ class _RunOf:
             await self._stopped(self._guard.reason)
         except JobCancelled:
             await self._leave_unflushed(running.cancel)
+        except PolicyOutdated:
+            await self._leave_unflushed(_left_to_newer)
         except GraphDrained:
             await self._leave(self._drained, parked=False)
         except (CannotResume, DigestMismatch) as error:
@@ -289,6 +292,8 @@ class _RunOf:
         )
 
     async def _standing_approvals(self) -> Sequence[StandingApproval]:
+        if not self._claim.stands:
+            return ()
         async with self._store.each_alone() as tx:
             return await tx.standing.applicable(self._job.agent, None, self._job.id, self._job.thread_id)
 
@@ -369,6 +374,12 @@ async def _give_back(tx: PostgresTransaction, job: Job) -> None:
     # A drain is nobody's fault: it does not count as a try.
     error = ("drained", "its worker was shut down during the run")
     await tx.jobs.move(job.id, JobStatus.queued, error=error)
+
+
+async def _left_to_newer(tx: PostgresTransaction, job: Job) -> None:
+    # Nobody's fault either: a worker with the newer policy takes it, and until there is one nothing leaves.
+    error = ("policy_outdated", "its worker has an older policy than the newest worker of the agent")
+    await tx.jobs.move(job.id, JobStatus.queued, run_in=TIME_FOR_A_NEWER_WORKER, error=error)
 
 
 def _repeats(call: Call, values: Mapping[str, Any]) -> str:

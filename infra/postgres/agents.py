@@ -21,6 +21,12 @@ class AgentTable:
         row = await cursor.fetchone()
         return None if row is None else Policy.from_dict(row["policy"])
 
+    async def policy_digest(self, name: str) -> str | None:
+        """The digest of that policy."""
+        cursor = await self._conn.execute("SELECT policy_digest FROM signoff.agents WHERE name = %s", (name,))
+        row = await cursor.fetchone()
+        return None if row is None else str(row["policy_digest"])
+
     async def exists(self, name: str) -> bool:
         cursor = await self._conn.execute("SELECT 1 AS one FROM signoff.agents WHERE name = %s", (name,))
         return await cursor.fetchone() is not None

@@ -26,6 +26,8 @@ COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args
 EXAMINE = f"""
 SELECT clock_timestamp() AS now, e.alone, e.lease_until, {COLUMNS}, e.decision_id,
     EXISTS (SELECT FROM signoff.items o WHERE o.operation_id = e.operation_id AND o.status = 'open') AS asked,
+    EXISTS (SELECT FROM signoff.standing_approvals s
+        WHERE s.agent = e.agent AND s.tool = e.tool AND s.revoked_at IS NULL) AS stands,
     CASE WHEN v.item_id IS NULL THEN i.operation_id ELSE v.operation_id END AS item_operation,
     CASE WHEN v.item_id IS NULL THEN i.reviewers ELSE v.reviewers END AS item_reviewers,
     CASE WHEN v.item_id IS NULL THEN i.terms ELSE v.terms END AS item_terms,
@@ -81,6 +83,7 @@ class Examined:
     """An effect under lock; `approval` is None if it stands on no decision.
 
     `lease_until` is there while it is sent by itself, beside the runs of its job. `asked`: a review about it is open.
+    `stands`: there are standing approvals for its tool.
     """
 
     effect: Effect
@@ -89,6 +92,7 @@ class Examined:
     alone: bool
     lease_until: datetime | None
     asked: bool = False
+    stands: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def effect_of(row: DictRow) -> Effect:
 
 def examined_of(row: DictRow) -> Examined:
     approval = _approval_of(row) if row["decision_id"] else None
-    return Examined(effect_of(row), approval, row["now"], row["alone"], row["lease_until"], row["asked"])
+    return Examined(effect_of(row), approval, row["now"], row["alone"], row["lease_until"], row["asked"], row["stands"])
 
 
 def asked_before_of(row: DictRow) -> AskedBefore:

@@ -59,17 +59,22 @@ RETURNING id
 
 
 FENCE = """
-SELECT cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, clock_timestamp() AS now
+SELECT cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, clock_timestamp() AS now,
+    (SELECT a.policy_digest FROM signoff.agents a WHERE a.name = jobs.agent) AS policy_digest
 FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A running job whose row is locked under its fence, and the database's time."""
+    """A running job whose row is locked under its fence, and the database's time.
+
+    `policy_digest` is that of the policy which the newest worker of its agent has registered.
+    """
 
     job: Job
     now: datetime
+    policy_digest: str | None
 
 
 def job_of(row: DictRow) -> Job:
@@ -120,7 +125,8 @@ class JobTable:
             gone = f"the lease of job {job.id} under fence {job.fence} is gone"
             raise LeaseLost(gone, job_id=str(job.id), fence=job.fence)
         by: str | None = row["cancel_requested_by"]
-        return Fenced(replace(job, cancel_requested=row["cancel_requested"], cancel_requested_by=by), row["now"])
+        locked = replace(job, cancel_requested=row["cancel_requested"], cancel_requested_by=by)
+        return Fenced(locked, row["now"], row["policy_digest"])
 
     async def move(
         self,

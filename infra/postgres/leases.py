@@ -23,6 +23,7 @@ WITH j AS (
     WHERE id = %(due)s AND status = 'queued' AND run_at <= clock_timestamp() AND tries < %(max_tries)s
     RETURNING *)
 SELECT {JOB_COLUMNS}, EXISTS (SELECT 1 FROM signoff.reviews r WHERE r.job_id = j.id) AS has_reviews,
+    EXISTS (SELECT 1 FROM signoff.standing_approvals s WHERE s.agent = j.agent AND s.revoked_at IS NULL) AS stands,
     t.lineage_root, t.head_checkpoint_id, t.head_job_id, t.head_parked, t.subgraph_heads
 FROM j JOIN signoff.threads t ON t.id = j.thread_id
 """
@@ -55,13 +56,15 @@ RETURNING id
 class Claim:
     """A job under a fresh lease, and where its thread stands.
 
-    `asked_at`, by the process's own monotonic clock, is before the lease began.
+    `asked_at`, by the process's own monotonic clock, is before the lease began. `stands`: there are standing approvals
+    for the agent.
     """
 
     job: Job
     lineage_root: str
     head: Head | None
     has_reviews: bool
+    stands: bool
     asked_at: float
 
     @property
@@ -170,4 +173,4 @@ def _claim_of(row: DictRow, asked_at: float) -> Claim:
         head = Head(row["head_checkpoint_id"], row["head_job_id"], row["head_parked"], row["subgraph_heads"])
     names = Job.__dataclass_fields__
     job = Job(**{**{name: row[name] for name in names}, "status": JobStatus(row["status"])})
-    return Claim(job, row["lineage_root"], head, row["has_reviews"], asked_at)
+    return Claim(job, row["lineage_root"], head, row["has_reviews"], row["stands"], asked_at)

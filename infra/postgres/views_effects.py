@@ -17,7 +17,7 @@ from signoff.domain.hiding import masked
 from signoff.infra.effect_results import result_view
 from signoff.infra.postgres.views import Page, Query, iso, may_read_jobs, split_page
 
-BRIEF = """e.operation_id, e.generation, e.job_id, e.thread_id, e.agent, e.tool, e.digest, e.class, e.status,
+BRIEF = """e.operation_id, e.generation, e.job_id, e.thread_id, e.agent, e.tool, e.digest, e.hidden, e.class, e.status,
     e.attempts, e.alone, e.created_at, e.first_dispatched_at, e.doubt_since, e.retry_at, e.ended_at, e.error_code,
     e.error_message, e.provider_reference"""
 # Every decision that allowed exactly this call counts as an approval of it.
@@ -25,7 +25,7 @@ APPROVALS = """(SELECT json_agg(json_build_object('decision_id', o.id, 'type', o
         'on_behalf_of', o.on_behalf_of, 'decided_at', o.decided_at) ORDER BY o.decided_at, o.id)
     FROM signoff.decisions o WHERE o.item_id = d.item_id AND o.counts AND o.type IN ('approve', 'edit')
         AND o.operation_id = e.operation_id AND o.digest = e.digest) AS approvals"""
-FULL = f"""{BRIEF}, e.args, e.hidden, e.rule, e.policy_digest, e.standing_id, e.decision_id, d.reviewer, d.decided_at,
+FULL = f"""{BRIEF}, e.args, e.rule, e.policy_digest, e.standing_id, e.decision_id, d.reviewer, d.decided_at,
     {APPROVALS}, e.result_type, e.result"""
 TIMES = ("created_at", "first_dispatched_at", "doubt_since", "retry_at", "ended_at")
 
@@ -63,7 +63,7 @@ async def list_effects(
         )
     ).fetchall()
     kept, after = split_page(rows, page, "operation_id")
-    return {"effects": [_brief(row) for row in kept], "next": after}
+    return {"effects": [_brief(row, who) for row in kept], "next": after}
 
 
 async def show_effect(conn: AsyncConnection[DictRow], operation_id: str, who: Principal) -> dict[str, Any]:
@@ -84,7 +84,7 @@ async def show_effect(conn: AsyncConnection[DictRow], operation_id: str, who: Pr
     if row is None:
         raise EffectNotFound(f"there is no effect {operation_id} that you may read")
     return {
-        **_brief(row),
+        **_brief(row, who),
         "args": row["args"] if may_reveal(who) else masked(row["args"], row["hidden"] or ()),
         "authority": _authority(row),
         "result": result_view(row["result_type"], row["result"]),
@@ -94,14 +94,14 @@ async def show_effect(conn: AsyncConnection[DictRow], operation_id: str, who: Pr
     }
 
 
-def _brief(row: DictRow) -> dict[str, Any]:
+def _brief(row: DictRow, who: Principal) -> dict[str, Any]:
     error = None if row["error_code"] is None else {"code": row["error_code"], "message": row["error_message"]}
     return {
         **{name: row[name] for name in ("operation_id", "generation")},
         "job_id": str(row["job_id"]),
-        **{
-            name: row[name] for name in ("thread_id", "agent", "tool", "digest", "class", "status", "attempts", "alone")
-        },
+        **{name: row[name] for name in ("thread_id", "agent", "tool", "class", "status", "attempts", "alone")},
+        # With the rest in view, a short value that is hidden could be guessed by it.
+        "digest": row["digest"] if may_reveal(who) or not row["hidden"] else None,
         **{name: iso(row[name]) for name in TIMES},
         "provider_reference": row["provider_reference"],
         "error": error,

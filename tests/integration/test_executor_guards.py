@@ -72,6 +72,8 @@ class Bench:
         guard = Guard(task, claimed_at=time.monotonic(), lease_seconds=lease_seconds)
         saver = RunSaver(self.store.pool, thread_id=job.thread_id, job_id=job.id, head=None)
         agent = Agent(name=world.AGENT, tools=[self.till.tool()], policy=Policy(rules))
+        async with self.store.begin() as tx:
+            await tx.agents.register(world.AGENT, agent.describe(), agent.loaded_policy)
         run = Run(job, job.thread_id, "worker-1", guard, Answered(job.thread_id))
         return Executor(self.store, saver, agent, run, "test", NoFaults())
 

@@ -125,6 +125,7 @@ async def test_what_may_not_leave_any_more_stays_in_doubt(store: PostgresStore) 
     shop, operation = await lost(store, sent, **KEYED)
     tightened = Workshop(store, list(shop.agent.tools), "Done.", rules=(deny("*"),))
 
+    await tightened.enrol()
     await tightened.alone.run(operation)
 
     assert await status(shop) is EffectStatus.in_doubt

@@ -198,6 +198,7 @@ async def test_a_replayed_call_whose_run_is_over_is_not_sent_where_it_needs_a_re
     (effect,) = await Shop(store, till, FINANCE).effects(job.id)
     await replay_effect(store, NoHints(), effect.operation_id, Settlement(OPERATOR, "again"))
     shop = Shop(store, till, FINANCE)
+    await shop.enrol()
     await shop.alone.run(effect.operation_id)
     (effect,) = await shop.effects(job.id)
     assert effect.status is EffectStatus.revoked
@@ -222,3 +223,39 @@ async def test_a_call_that_is_asked_about_waits_for_the_answer_though_the_policy
     await shop.answer(asked["pay"], {"type": "reject", "message": "No."}, who=DORA)
     assert (await loose.run(job.id)).status is JobStatus.succeeded
     assert till.paid == [("bo", 5)]
+
+
+async def test_a_worker_with_an_older_policy_leaves_the_call_to_a_newer_one(store: PostgresStore) -> None:
+    till = Till()
+    old, new = Shop(store, till, FINANCE), Shop(store, till, [review("*", reviewers=["directors"])])
+    job = await old.open()
+    await old.say(job.id, APPROVE)
+    await new.enrol()
+    await old.runner.run_hinted(job.id)
+    left = await old.job(job.id)
+    assert (left.status, left.error_code, till.paid) == (JobStatus.queued, "policy_outdated", [])
+    await old.hurry()
+    assert (await new.run(job.id)).status is JobStatus.awaiting_review
+    assert till.paid == []
+
+
+async def test_a_worker_with_an_older_policy_allows_nothing_by_its_rules(store: PostgresStore) -> None:
+    till = Till()
+    old, new = Shop(store, till, [allow("*")]), Shop(store, till, FINANCE)
+    await new.enrol()
+    job = await old.submit()
+    await old.runner.run_hinted(job.id)
+    assert ((await old.job(job.id)).error_code, till.paid) == ("policy_outdated", [])
+
+
+async def test_a_worker_with_an_older_policy_sends_no_replayed_call(store: PostgresStore) -> None:
+    till = Till()
+    shop = Shop(store, till, [allow("*")])
+    job = await shop.open()
+    await shop.sql("UPDATE signoff.effects SET status = 'failed', ended_at = now()")
+    (effect,) = await shop.effects(job.id)
+    await replay_effect(store, NoHints(), effect.operation_id, Settlement(OPERATOR, "again"))
+    paid = list(till.paid)
+    await Shop(store, till, FINANCE).enrol()
+    await shop.alone.run(effect.operation_id)
+    assert till.paid == paid

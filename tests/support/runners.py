@@ -78,7 +78,8 @@ class Workshop:
         return (await submit_job(self.store, NoHints(), command, PRODUCER, "test")).job
 
     async def run(self, job_id: UUID) -> Job:
-        """Runs the job as a hint does, and whatever else is due; returns it as it stands then."""
+        """Runs the job as a hint to a worker that has just started does, and whatever else is due; returns it then."""
+        await self.enrol()
         await self.runner.run_hinted(job_id)
         return await self.job(job_id)
 
