@@ -49,10 +49,8 @@ async def test_a_job_that_is_approved_and_executed(api: Api) -> None:
         ("job.accepted", "shop"),
         ("item.proposed", "desk"),
         ("item.decided", "rita"),
-        ("review.decided", "rita"),
         ("attempt.dispatched", "worker-1"),
         ("attempt.ended", "worker-1"),
-        ("effect.moved", "worker-1"),
         ("job.succeeded", "worker-1"),
     ]
     by_act = {row["act"]: row for row in rows}
@@ -154,7 +152,7 @@ async def test_the_acts_of_a_job_come_in_pages(api: Api) -> None:
     async with api.store.connection() as conn:
         rows: list[Row] = [*await of_job(conn, job.job_id, 0, 3)]
         rest = [*await of_job(conn, job.job_id, rows[-1].position, 3)]
-    assert [row.act for row in rows + rest] == ["job.accepted", "item.proposed", "item.decided", "review.decided"]
+    assert [row.act for row in rows + rest] == ["job.accepted", "item.proposed", "item.decided"]
 
 
 async def test_what_is_append_only_is_guarded_whole(api: Api) -> None:

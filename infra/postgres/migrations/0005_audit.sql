@@ -148,8 +148,10 @@ BEGIN
     FROM signoff.effects e WHERE e.operation_id = NEW.operation_id;
     RETURN NULL;
 END $$;
-CREATE TRIGGER audit AFTER INSERT ON signoff.effect_events
-    FOR EACH ROW EXECUTE FUNCTION signoff.audit_effect_event();
+-- Success is what the end of its attempt says already.
+CREATE TRIGGER audit AFTER INSERT ON signoff.effect_events FOR EACH ROW
+    WHEN (NEW.from_status <> 'dispatched' OR NEW.to_status <> 'succeeded')
+    EXECUTE FUNCTION signoff.audit_effect_event();
 
 CREATE FUNCTION signoff.audit_evidence() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -177,7 +179,8 @@ END $$;
 CREATE TRIGGER audit AFTER INSERT ON signoff.review_acts
     FOR EACH ROW EXECUTE FUNCTION signoff.audit_review_act();
 
--- At the commit: the event that says who it was is written after the review was closed.
+-- That a review is decided, its items' decisions say. Any other end is told at the commit: the event that says who it
+-- was is written after the review was closed.
 CREATE FUNCTION signoff.audit_closed_review() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO signoff.audit (act, actor, job_id, body)
@@ -190,7 +193,8 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER audit AFTER UPDATE ON signoff.reviews DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION signoff.audit_closed_review();
+    FOR EACH ROW WHEN (OLD.status <> NEW.status AND NEW.status <> 'decided')
+    EXECUTE FUNCTION signoff.audit_closed_review();
 
 CREATE FUNCTION signoff.audit_accepted_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
