@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -65,6 +66,23 @@ async def _repeat(activity: Activity, interval_seconds: float, stopping: asyncio
             await asyncio.wait_for(stopping.wait(), timeout=pause or 0.001)
         except TimeoutError:
             continue
+
+
+class Seldom:
+    """An activity that looks once in a while: what it looks for is in no hurry, and looking costs something."""
+
+    def __init__(self, activity: Activity, seconds: float) -> None:
+        self._activity = activity
+        self._seconds = seconds
+        self._next = 0.0
+
+    async def step(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        more = await self._activity.step()
+        if not more:
+            self._next = time.monotonic() + self._seconds
+        return more
 
 
 class OfferDueJobs:

@@ -14,9 +14,12 @@ from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
 from signoff.infra.settings import Settings
 from signoff.infra.webhooks.outbound import Poster
-from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, recovery, run_activities
+from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, Seldom, recovery, run_activities
 from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
+
+
+SECONDS_BETWEEN_FORGETTING = 60.0
 
 
 class Stream(Activity, Protocol):
@@ -40,11 +43,8 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                 SendDue(store, Poster(), Mailer(relay_of(settings))),
             ]
             try:
-                forgetting: list[Activity] = [
-                    ForgetOldEvents(store, settings),
-                    ForgetOldDeliveries(store),
-                    ForgetOldSendings(store),
-                ]
+                forgotten = [ForgetOldEvents(store, settings), ForgetOldDeliveries(store), ForgetOldSendings(store)]
+                forgetting: list[Activity] = [Seldom(activity, SECONDS_BETWEEN_FORGETTING) for activity in forgotten]
                 fanning = FanOutEvents(store, settings.public_url)
                 activities = [*recovery(store, hints, settings), SealAudit(store), fanning, *streams, *forgetting]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
