@@ -18,7 +18,6 @@ from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, Seldom, re
 from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
 
-
 SECONDS_BETWEEN_FORGETTING = 60.0
 
 
@@ -43,8 +42,11 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                 SendDue(store, Poster(), Mailer(relay_of(settings))),
             ]
             try:
-                forgotten = [ForgetOldEvents(store, settings), ForgetOldDeliveries(store), ForgetOldSendings(store)]
-                forgetting: list[Activity] = [Seldom(activity, SECONDS_BETWEEN_FORGETTING) for activity in forgotten]
+                forgetting: list[Activity] = [
+                    Seldom(ForgetOldEvents(store, settings), SECONDS_BETWEEN_FORGETTING),
+                    Seldom(ForgetOldDeliveries(store), SECONDS_BETWEEN_FORGETTING),
+                    Seldom(ForgetOldSendings(store), SECONDS_BETWEEN_FORGETTING),
+                ]
                 fanning = FanOutEvents(store, settings.public_url)
                 activities = [*recovery(store, hints, settings), SealAudit(store), fanning, *streams, *forgetting]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
