@@ -205,22 +205,22 @@ BEGIN
 END $$;
 CREATE TRIGGER audit AFTER INSERT ON signoff.jobs FOR EACH ROW EXECUTE FUNCTION signoff.audit_accepted_job();
 
--- An end, a hold, or the way out of one. Who it was is in the event of the same statement, or the worker that ended it.
+-- A bad end, a hold, or the way out of one; that a job went well is nobody's act, and its event tells of it. Who it was
+-- is in the event of the same statement, or the worker that ended it.
 CREATE FUNCTION signoff.audit_moved_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO signoff.audit (act, actor, job_id, body)
     VALUES ('job.' || CASE NEW.status WHEN 'awaiting_operator' THEN 'held' WHEN 'queued' THEN 'queued_again'
             ELSE NEW.status END,
-        coalesce(CASE WHEN NEW.status IN ('succeeded', 'failed') THEN OLD.lease_owner END,
+        coalesce(CASE WHEN NEW.status = 'failed' THEN OLD.lease_owner END,
             (SELECT actor FROM signoff.events WHERE job_id = NEW.id AND sequence = NEW.event_sequence
                 AND tx = pg_current_xact_id()),
             NEW.cancel_requested_by, signoff.database_actor()),
-        NEW.id, json_strip_nulls(json_build_object('error', NEW.error_code,
-            'result', signoff.text_digest(NEW.result::text))));
+        NEW.id, json_strip_nulls(json_build_object('error', NEW.error_code)));
     RETURN NULL;
 END $$;
 CREATE TRIGGER audit_moved AFTER UPDATE ON signoff.jobs FOR EACH ROW
-    WHEN (OLD.status <> NEW.status AND (NEW.status IN ('succeeded', 'failed', 'cancelled', 'awaiting_operator')
+    WHEN (OLD.status <> NEW.status AND (NEW.status IN ('failed', 'cancelled', 'awaiting_operator')
         OR OLD.status IN ('failed', 'awaiting_operator')))
     EXECUTE FUNCTION signoff.audit_moved_job();
 
