@@ -10,12 +10,12 @@ from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse
 
 from signoff.domain.authority import Principal, Right, require_right
-from signoff.domain.canonical import scrub
 from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import InvalidRequest
 from signoff.domain.jobs import MAX_INPUT_CHARACTERS, MAX_NAME_CHARACTERS
 from signoff.domain.operating import Finding, Settlement, replay_effect, resolve_effect, skip_effect
 from signoff.infra.effect_results import pack_text
+from signoff.infra.http import bodies
 from signoff.infra.http.asking import App, Caller, JsonBody, Paging
 from signoff.infra.http.openapi import LIST, READ, REPLAY, RESOLVE, SKIP, WRITE, body
 from signoff.infra.postgres.views_effects import EffectFilter, list_effects, show_effect
@@ -62,7 +62,7 @@ async def resolve(app: App, who: Caller, operation_id: OperationId, raw: JsonBod
     require_right(who, Right.operate)
     fields = _fields(raw, {"reason", "finding", "reference", "result"})
     finding, settlement = _finding(fields.get("finding")), _settlement(who, fields)
-    text = _text(fields, "result", MAX_INPUT_CHARACTERS)
+    text = bodies.text(fields, "result", MAX_INPUT_CHARACTERS)
     if finding is Finding.not_applied and text is not None:
         raise InvalidRequest("what was not applied has no 'result'", field="result")
     result = pack_text(text or f"Done; the provider's reference is {settlement.reference}.")
@@ -76,7 +76,7 @@ async def skip(app: App, who: Caller, operation_id: OperationId, raw: JsonBody) 
     """End an effect with a substitute, which the agent sees labelled as such."""
     require_right(who, Right.operate)
     fields = _fields(raw, {"reason", "substitute"})
-    substitute = _text(fields, "substitute", MAX_INPUT_CHARACTERS)
+    substitute = bodies.text(fields, "substitute", MAX_INPUT_CHARACTERS)
     if substitute is None:
         raise InvalidRequest("a 'substitute' is needed: it is what the agent is told", field="substitute")
     await skip_effect(app.store, app.hints, operation_id, _settlement(who, fields), pack_text(substitute))
@@ -90,10 +90,10 @@ def _fields(raw: Any, known: set[str]) -> Mapping[str, Any]:
 
 
 def _settlement(who: Principal, fields: Mapping[str, Any]) -> Settlement:
-    reason = _text(fields, "reason", MAX_REASON_CHARACTERS)
+    reason = bodies.text(fields, "reason", MAX_REASON_CHARACTERS)
     if reason is None:
         raise InvalidRequest("a 'reason' is needed: it stays in the effect's history", field="reason")
-    return Settlement(who, reason, _text(fields, "reference", MAX_NAME_CHARACTERS))
+    return Settlement(who, reason, bodies.text(fields, "reference", MAX_NAME_CHARACTERS))
 
 
 def _finding(value: Any) -> Finding:
@@ -101,15 +101,6 @@ def _finding(value: Any) -> Finding:
         return Finding(value)
     except ValueError:
         raise InvalidRequest(f"'finding' must be one of {', '.join(Finding)}", field="finding") from None
-
-
-def _text(fields: Mapping[str, Any], name: str, most: int) -> str | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.strip() or len(value) > most or scrub(value) != value:
-        raise InvalidRequest(f"'{name}' must be text of 1 to {most} characters", field=name)
-    return value
 
 
 async def _answer(app: Services, operation_id: str, who: Principal) -> JSONResponse:
