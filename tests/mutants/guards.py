@@ -187,4 +187,43 @@ GUARDS = (
         "(lambda *_: True)(",
         ("tests/unit/test_standing.py",),
     ),
+    Guard(
+        "an edit out of sight of the rules needs another person",
+        "domain/amending.py",
+        " or not judgement.evaluated",
+        "",
+        ("tests/unit/test_authority_attacks.py",),
+    ),
+    Guard(
+        "a standing refusal stops what was approved",
+        "workers/allowing.py",
+        "return answer if settled else await self._unless_refused(tx, case, answer)",
+        "return answer",
+        ("tests/integration/test_authority_attacks.py",),
+    ),
+    Guard(
+        "a call that somebody decided about never runs by a rule",
+        "infra/postgres/effects.py",
+        """
+        AND NOT EXISTS (SELECT FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id
+            JOIN signoff.decisions d ON d.item_id = i.id
+            WHERE r.job_id = %(job_id)s AND d.operation_id = %(operation_id)s))
+""",
+        ")\n",
+        ("tests/integration/test_authority_attacks.py",),
+    ),
+    Guard(
+        "a delegate sees only what its delegator may decide",
+        "domain/authority.py",
+        " for delegation in held if is_reviewer(delegation.delegator)]",
+        " for delegation in held]",
+        ("tests/unit/test_authority_attacks.py",),
+    ),
+    Guard(
+        "the newest policy",
+        "workers/executor.py",
+        "if fenced.policy_digest not in (None, self._agent.loaded_policy.digest):",
+        "if False:",
+        ("tests/integration/test_policies_tightened.py",),
+    ),
 )
