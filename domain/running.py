@@ -91,12 +91,17 @@ async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id:
         return None
     review = Review(new.id, job.id, job.thread_id, pause.interrupt_id, ReviewStatus.pending, tuple(items))
     view = review_view(review, agent=job.agent, deadline_at=deadline_at)
-    told = {**view, "items": [_without_empty(item) for item in view["items"]]}
-    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, _without_empty(told), job.id)
+    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, _told(view), job.id)
+
+
+def _told(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Events are kept for long, one for each parked job: what says nothing is left out, and so are the schemas."""
+    configs = [{name: value for name, value in one.items() if name != "args_schema"} for one in view["review_configs"]]
+    items = [_without_empty(item) for item in view["items"]]
+    return _without_empty({**view, "review_configs": configs, "items": items})
 
 
 def _without_empty(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Events are kept for long, one for each parked job: what says nothing is left out."""
     return {name: value for name, value in view.items() if value not in (None, [])}
 
 
