@@ -41,7 +41,8 @@ def _limit(person: Mapping[str, Any]) -> str:
     if not person["limited"]:
         return "no"
     active = sum(grant["state"] == "active" for grant in person["grants"])
-    return f"yes, to what {active} grants cover" if active else "yes, and no grant is active: decides nothing"
+    covered = "1 grant covers" if active == 1 else f"{active} grants cover"
+    return f"yes, to what {covered}" if active else "yes, and no grant is active: decides nothing"
 
 
 def _print_grants(title: str, grants: Sequence[Mapping[str, Any]], *others: str) -> None:
