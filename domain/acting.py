@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from signoff.domain.authority import Authority, Principal, Right, authority_over, may_read_job, require_right
-from signoff.domain.errors import AlreadyDecided, ReviewClaimed, ReviewExpired, ReviewNotFound
+from signoff.domain.authority import Principal, Right, may_read_job, require_right
+from signoff.domain.deciders import authority_on, require_unclaimed
+from signoff.domain.errors import AlreadyDecided, ReviewExpired, ReviewNotFound
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.judging import CLOSED
 from signoff.domain.ports import LockedReview, NewAct, Store, Transaction
@@ -59,10 +60,7 @@ class Acting:
 
     def require_unclaimed(self) -> None:
         """Raises ReviewClaimed while somebody else has claimed the review."""
-        by, until = self.review.claimed_by, self.review.claimed_until
-        if is_claimed(self.locked) and by != self.who.name:
-            assert until is not None
-            raise ReviewClaimed(f"{by} has claimed the review until {until.isoformat()}", claimed_by=by)
+        require_unclaimed(self.review, self.who, self.locked.now)
 
     @property
     def operates(self) -> bool:
@@ -97,13 +95,9 @@ class Deciders:
         tools = await acting.tx.agents.tools(job.agent) or {}
         return cls(Registered(job.agent, job.facts(), environment, tools=tools), acting.locked)
 
-    def require(self, who: Principal, item: Item, *, assigned: bool = True) -> Authority:
+    def require(self, who: Principal, item: Item, *, assigned: bool = True) -> None:
         """Raises NotAReviewer, SubmitterMayNotDecide, BeyondAuthority; where `assigned`, also if others are to."""
-        call = self.registered.facts(item.tool, item.args)
-        authority = authority_over(who, item.may_decide, call, now=self.locked.now, spoken=item.spoken)
-        if assigned and item.assigned_to:
-            authority_over(who, item.assigned_to, call, now=self.locked.now, spoken=item.spoken)
-        return authority
+        authority_on(item, who, self.registered, self.locked.now, assigned=assigned)
 
 
 @asynccontextmanager
@@ -129,13 +123,7 @@ def require_pending(review: Review) -> None:
 
 def is_open(item: Item, locked: LockedReview) -> bool:
     """True if the item can still be decided: an item whose deadline has passed can not, whoever has noticed it yet."""
-    return item.status is ItemStatus.open and (item.deadline_at is None or locked.now < item.deadline_at)
-
-
-def is_claimed(locked: LockedReview) -> bool:
-    """True while somebody's claim holds."""
-    until = locked.review.claimed_until
-    return until is not None and locked.now < until
+    return item.status is ItemStatus.open and not item.is_late(locked.now)
 
 
 def act_event(review: Review, kind: ActKind, actor: str, **facts: Any) -> NewEvent:

@@ -11,8 +11,9 @@ from datetime import datetime
 from uuid import UUID
 
 from signoff.domain.amending import Amendment, amend
-from signoff.domain.authority import Authority, Principal, authority_over, is_reviewer, require_reviewer
+from signoff.domain.authority import Authority, Principal, is_reviewer, require_reviewer
 from signoff.domain.canonical import operation_id
+from signoff.domain.deciders import authority_on, require_unclaimed
 from signoff.domain.decisions import Answer, NextStep
 from signoff.domain.errors import (
     AlreadyDecided,
@@ -21,7 +22,6 @@ from signoff.domain.errors import (
     DuplicateDecision,
     EarlyDecision,
     ReviewCancelled,
-    ReviewClaimed,
     ReviewExpired,
     ReviewSuperseded,
     StaleDecision,
@@ -104,7 +104,8 @@ class _Judge:
         if known := self._stored_before(item, answer, amendment):
             return known
         self._require_open(item, answer)
-        authority = self._authority(item)
+        require_unclaimed(self._review, self._who, self._now)
+        authority = authority_on(item, self._who, self._registered, self._now)
         if answer.type not in item.allowed_decisions:
             words = ", ".join(item.allowed_decisions)
             raise DecisionNotAllowed(
@@ -135,8 +136,8 @@ class _Judge:
         return is_mine and (decision.revision == item.revision or decision in item.voices)
 
     def _require_open(self, item: Item, answer: Answer) -> None:
-        late = item.deadline_at is not None and self._now >= item.deadline_at
-        if item.status is ItemStatus.expired or (late and item.status is ItemStatus.open):
+        late = item.status is ItemStatus.open and item.is_late(self._now)
+        if item.status is ItemStatus.expired or late:
             raise ReviewExpired(f"the deadline of {item.tool} has passed", deadline_at=str(item.deadline_at))
         status = self._review.status
         if closed := CLOSED.get(status):
@@ -144,20 +145,6 @@ class _Judge:
         if item.status is not ItemStatus.open:
             raise ReviewCancelled(f"the item is {item.status}; it can't be decided any more", status=str(item.status))
         _require_current(item, answer)
-
-    def _authority(self, item: Item) -> Authority:
-        self._require_unclaimed()
-        call = self._registered.facts(item.tool, item.args)
-        authority = authority_over(self._who, item.may_decide, call, now=self._now, spoken=item.spoken)
-        if item.assigned_to:
-            assigned = authority_over(self._who, item.assigned_to, call, now=self._now, spoken=item.spoken)
-            return authority if assigned.on_behalf_of is None else assigned
-        return authority
-
-    def _require_unclaimed(self) -> None:
-        by, until = self._review.claimed_by, self._review.claimed_until
-        if by is not None and by != self._who.name and until is not None and self._now < until:
-            raise ReviewClaimed(f"{by} has claimed the review until {until.isoformat()}", claimed_by=by)
 
     # --- the decision -----------------------------------------------------------------------------------------
 

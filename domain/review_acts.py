@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from signoff.domain.acting import Acting, ActKind, Deciders, acting_on, is_claimed
+from signoff.domain.acting import Acting, ActKind, Deciders, acting_on
 from signoff.domain.authority import Principal
 from signoff.domain.canonical import scrub
+from signoff.domain.deciders import is_claimed
 from signoff.domain.deciding import complete_review
 from signoff.domain.errors import AlreadyDecided, Forbidden, InvalidRequest
 from signoff.domain.ports import Hints, Store
@@ -50,7 +51,7 @@ async def release(store: Store, review_id: UUID, who: Principal) -> None:
     """
     async with acting_on(store, review_id, who) as acting:
         acting.open_items()
-        if not is_claimed(acting.locked):
+        if not is_claimed(acting.review, acting.locked.now):
             return
         by = acting.review.claimed_by
         if by != who.name:

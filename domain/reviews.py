@@ -131,6 +131,10 @@ class Item:
         own = () if self.replaced else self.reviewers
         return tuple(dict.fromkeys((*own, *self.escalated_to)))
 
+    def is_late(self, now: datetime) -> bool:
+        """True once its deadline has passed, whoever has noticed it yet."""
+        return self.deadline_at is not None and now >= self.deadline_at
+
     @property
     def voices(self) -> tuple[Decision, ...]:
         """The decisions that allow the call as it stands now."""

@@ -99,8 +99,8 @@ class LoneRunner:
             examined = await tx.effects.examine(operation_id) if job else None
             if job is None or examined is None or not examined.alone or job.agent not in self._agents:
                 return None
-            served = self._agents[job.agent].agent.loaded_policy.digest
-            if await tx.agents.policy_digest(job.agent) not in (None, served):
+            agent = self._agents[job.agent].agent
+            if not agent.has_policy(await tx.agents.policy_digest(job.agent)):
                 # A worker with the newer policy is offered it too.
                 return None
             if examined.effect.status not in SENDABLE or not is_due(examined.effect, examined.now):

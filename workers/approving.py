@@ -75,8 +75,9 @@ def by_decisions(case: Case, approval: Approval) -> Answer:
     if not votes:
         return Revoked("the decision covers other arguments")
     needed = _needed(case, approval, votes)
-    flaws = [flaw for vote in votes if (flaw := _flaw(vote, approval, case))]
-    good = [vote for vote in votes if not _flaw(vote, approval, case) and _satisfies_policy(vote, case)]
+    looked_at = [(vote, _flaw(vote, approval, case)) for vote in votes]
+    flaws = [flaw for _, flaw in looked_at if flaw]
+    good = [vote for vote, flaw in looked_at if not flaw and _satisfies_policy(vote, case)]
     if _voices(good) >= needed:
         return Fine(case.judgement)
     if flaws:

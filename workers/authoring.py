@@ -179,6 +179,10 @@ class Agent:
         except OSError as error:
             raise AgentInvalid(f"{self.name}: the policy can't be read: {error}") from error
 
+    def has_policy(self, digest: str | None) -> bool:
+        """False if a newer worker has registered another policy for the agent; None: nobody has registered any."""
+        return digest in (None, self.loaded_policy.digest)
+
     @cached_property
     def tools_by_name(self) -> Mapping[str, BaseTool]:
         return {tool.name: tool for tool in self.tools}

@@ -127,7 +127,7 @@ class Executor:
             await self._run.answered.mark(tx)
             if fenced.job.cancel_requested:
                 raise JobCancelled
-            if fenced.policy_digest not in (None, self._agent.loaded_policy.digest):
+            if not self._agent.has_policy(fenced.policy_digest):
                 raise PolicyOutdated
             prepared = await self._preparing(fenced.job).prepare(tx, call, fenced.now)
         self._run.answered.committed()

@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 
 from signoff.domain.authority import Grant, Right
 from signoff.domain.grants import Given
+from signoff.infra.postgres.audit_actor import name_actor
 
 INSERT = """
 INSERT INTO signoff.grants (id, person, delegator, tools, condition, expires_at, created_by, created_at)
@@ -52,7 +53,7 @@ class GrantTable:
         )
 
     async def set_limited(self, name: str, limited: bool, by: str) -> None:
-        await self._acting(by)
+        await name_actor(self._conn, by)
         await self._conn.execute(
             "UPDATE signoff.principals SET limited = %s WHERE name = %s AND limited <> %s", (limited, name, limited)
         )
@@ -61,16 +62,12 @@ class GrantTable:
         self, name: str, groups: Collection[str] | None, rights: Collection[Right] | None, by: str
     ) -> None:
         """Replaces the groups, the rights, or both; None leaves them."""
-        await self._acting(by)
+        await name_actor(self._conn, by)
         await self._conn.execute(
             "UPDATE signoff.principals SET groups = coalesce(%s, groups), rights = coalesce(%s, rights)"
             " WHERE name = %s",
             (None if groups is None else sorted(groups), None if rights is None else sorted(rights), name),
         )
-
-    async def _acting(self, by: str) -> None:
-        # A principal's row does not say who changed it; the audit asks the session.
-        await self._conn.execute("SELECT set_config('signoff.actor', %s, true)", (by,))
 
 
 def _given_of(row: DictRow) -> Given:

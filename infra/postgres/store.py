@@ -14,6 +14,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 
 from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
+from signoff.infra.postgres.audit_actor import name_actor
 from signoff.infra.postgres.deliveries import DeliveryTable
 from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
@@ -100,7 +101,7 @@ class PostgresStore:
     async def begin_as(self, actor: str) -> AsyncIterator[PostgresTransaction]:
         """The same for changes whose rows don't say who made them: the audit names `actor`."""
         async with self.begin() as tx:
-            await tx.conn.execute("SELECT set_config('signoff.actor', %s, true)", (actor,))
+            await name_actor(tx.conn, actor)
             yield tx
 
     @asynccontextmanager

@@ -16,14 +16,14 @@ from signoff.domain.canonical import call_digest, operation_id
 from signoff.domain.deciding import Decided, decide_review, expire_review
 from signoff.domain.decisions import parse_answers
 from signoff.domain.errors import AlreadyDecided, Conflict, ReviewCancelled, ReviewExpired, ReviewNotFound, SignoffError
-from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.jobs import JobStatus
 from signoff.domain.judging import judge_answers
 from signoff.domain.registered import Registered
-from signoff.domain.reviews import Review
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from tests.support.api import dump, open_store, until
 from tests.support.parked import PRODUCER, REVIEWER, SECOND_REVIEWER, STRANGER, parked, refund, submitted
+from tests.support.reviewing import look, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -44,18 +44,6 @@ async def store(database_url: str) -> AsyncIterator[PostgresStore]:
 async def decide(store: PostgresStore, review_id: UUID, *raw: Any, who: Principal = REVIEWER) -> Decided:
     answers = parse_answers({"decisions": list(raw)})
     return await decide_review(store, NoHints(), review_id, answers, who, door="test", environment="test")
-
-
-async def look(store: PostgresStore, review_id: UUID) -> tuple[Review, Job]:
-    async with store.begin() as tx:
-        locked = await tx.reviews.lock(review_id)
-    assert locked is not None
-    return locked.review, locked.job
-
-
-async def rows(store: PostgresStore, sql: str, *parameters: Any) -> list[dict[str, Any]]:
-    async with store.connection() as conn:
-        return await (await conn.execute(sql, parameters)).fetchall()
 
 
 async def effects(store: PostgresStore, job_id: UUID) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ GUARDS = (
     Guard(
         "deadline",
         "domain/judging.py",
-        "late = item.deadline_at is not None and self._now >= item.deadline_at",
+        "late = item.status is ItemStatus.open and item.is_late(self._now)",
         "late = False",
         ("tests/unit/test_reviews.py",),
     ),
@@ -222,7 +222,7 @@ GUARDS = (
     Guard(
         "the newest policy",
         "workers/executor.py",
-        "if fenced.policy_digest not in (None, self._agent.loaded_policy.digest):",
+        "if not self._agent.has_policy(fenced.policy_digest):",
         "if False:",
         ("tests/integration/test_policies_tightened.py",),
     ),
