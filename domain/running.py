@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from signoff.domain.cancelling import cancel_locked
-from signoff.domain.effects import HELD
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause
@@ -141,7 +140,7 @@ def _deadline(item: Item, raw: Mapping[str, Any]) -> float | None:
 
 async def _is_held(tx: Transaction, pause: HoldPause) -> bool:
     effect = await tx.effects.lock(pause.operation_id)
-    return effect is None or effect.status in HELD
+    return effect is None or effect.is_held
 
 
 def _event(job: Job, kind: EventType, facts: Mapping[str, Any]) -> NewEvent:

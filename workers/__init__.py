@@ -1,5 +1,18 @@
 """The Celery workers and the agents. An agent author takes what a tool and an agent need from here."""
 
-from signoff.workers.authoring import Agent, NotApplied, Refused, current_effect, effect
+from signoff.workers.authoring import Agent
+from signoff.workers.current import current_effect
+from signoff.workers.declaring import Compensation, ProbeAnswer, effect
+from signoff.workers.outcomes import Changed, NotApplied, Refused, Unknown
 
-__all__ = ["Agent", "NotApplied", "Refused", "current_effect", "effect"]
+__all__ = [
+    "Agent",
+    "Changed",
+    "Compensation",
+    "NotApplied",
+    "ProbeAnswer",
+    "Refused",
+    "Unknown",
+    "current_effect",
+    "effect",
+]

@@ -22,7 +22,8 @@ from signoff.workers.approving import (
     time_allows,
     without_decision,
 )
-from signoff.workers.authoring import Agent, terms_of
+from signoff.workers.authoring import Agent
+from signoff.workers.declaring import terms_of
 
 NO_TOOL = Revoked("the agent no longer has this tool")
 

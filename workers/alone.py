@@ -22,8 +22,9 @@ from signoff.infra.postgres.effects_examined import Examined
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.allowing import Allowing
 from signoff.workers.approving import Fine, ReviewAgain, Revoked
-from signoff.workers.authoring import Agent, terms_of
+from signoff.workers.authoring import Agent
 from signoff.workers.carrying import Answer, carry_out
+from signoff.workers.declaring import terms_of
 from signoff.workers.executor import current
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.preparing import Sent

@@ -1,128 +1,24 @@
-"""What an agent author writes: tools with their effect class, a policy, and an Agent that ties them together."""
+"""What an agent author writes: tools with what they declare, a policy, and an Agent that ties them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from signoff.domain.authority import CallFacts
-from signoff.domain.effects import EffectClass, Terms
 from signoff.domain.errors import AgentInvalid
 from signoff.domain.policy import Judgement, Policy
 from signoff.domain.policy_file import parse_policy
 from signoff.domain.registered import destination_of
+from signoff.workers.declaring import Compensation, declared, terms_of
 from signoff.workers.injected import state_fields, ungiven
-
-TERMS_KEY = "signoff_terms"
-DESTINATION_KEY = "signoff_destination"
-Tool = TypeVar("Tool", bound=BaseTool)
-
-
-class Refused(Exception):
-    """Raised by a tool: the provider says that it did nothing and never will. The agent is told."""
-
-
-class NotApplied(Exception):
-    """Raised by a tool: nothing happened, for certain, and another try may succeed."""
-
-
-@dataclass(frozen=True, slots=True)
-class CurrentEffect:
-    """What a tool may know of the effect that it carries out.
-
-    `idempotency_key` is what the provider is sent: the same for every attempt, new only when an operator
-    sends a definitely failed effect again.
-    """
-
-    operation_id: str
-    idempotency_key: str
-    attempt: int
-
-
-_current: ContextVar[CurrentEffect] = ContextVar("signoff_current_effect")
-
-
-def current_effect() -> CurrentEffect:
-    """The effect that this tool call carries out.
-
-    Raises:
-        RuntimeError: called outside a tool that Signoff runs.
-    """
-    try:
-        return _current.get()
-    except LookupError:
-        raise RuntimeError("current_effect() is for tools that Signoff runs") from None
-
-
-@contextmanager
-def running(current: CurrentEffect) -> Iterator[None]:
-    """Makes `current` what current_effect() returns inside."""
-    token = _current.set(current)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
-def effect(
-    effect_class: str,
-    *,
-    window: timedelta | None = None,
-    max_attempts: int | None = None,
-    first_delay: timedelta | None = None,
-    destination: str | None = None,
-) -> Callable[[Tool], Tool]:
-    """Declares what may be done when a tool's outcome is unknown: `read`, `idempotent`, `keyed` or `opaque`.
-
-    A tool without a declaration is `opaque`. `keyed` needs the `window` in which the provider honours a key.
-    `destination` names the argument (a dotted path) that says where the effect goes, for rules to look at.
-
-    Raises:
-        AgentInvalid: an unknown class, or a window where none belongs.
-    """
-    terms = Terms(effect_class=_class(effect_class), window=window)
-    if (terms.effect_class is EffectClass.keyed) != (window is not None):
-        raise AgentInvalid(
-            "a 'keyed' effect needs a window (how long the provider honours a key), and no other class has one"
-        )
-    if max_attempts is not None:
-        terms = replace(terms, max_attempts=max_attempts)
-    if first_delay is not None:
-        terms = replace(terms, first_delay=first_delay)
-
-    def declare(tool: Tool) -> Tool:
-        tool.metadata = {**(tool.metadata or {}), TERMS_KEY: terms, DESTINATION_KEY: destination}
-        return tool
-
-    return declare
-
-
-def terms_of(tool: BaseTool) -> Terms:
-    terms = (tool.metadata or {}).get(TERMS_KEY)
-    return terms if isinstance(terms, Terms) else Terms()
-
-
-def destination_path(tool: BaseTool) -> str | None:
-    """The argument (a dotted path) that says where the tool's effects go, if it names one."""
-    path = (tool.metadata or {}).get(DESTINATION_KEY)
-    return path if isinstance(path, str) else None
-
-
-def _class(word: str) -> EffectClass:
-    try:
-        return EffectClass(word)
-    except ValueError:
-        raise AgentInvalid(f"{word!r} is not an effect class; it is one of {', '.join(EffectClass)}") from None
 
 
 @dataclass(frozen=True)
@@ -166,9 +62,24 @@ class Agent:
             raise AgentInvalid(
                 f"{self.name}: {tool.name} wants {missing[0]!r} injected, which a worker has not to give"
             )
-        path = destination_path(tool)
+        path = declared(tool).destination
         if path is not None and path.split(".")[0] not in self.schemas[tool.name].get("properties", {}):
             raise AgentInvalid(f"{self.name}: {tool.name} has no argument {path!r}, where its effects are to go")
+        if compensation := declared(tool).compensation:
+            self._check_compensation(tool, compensation)
+
+    def _check_compensation(self, tool: BaseTool, compensation: Compensation) -> None:
+        undoing = next((other for other in self.tools if other.name == compensation.tool), None)
+        if undoing is None:
+            raise AgentInvalid(f"{self.name}: {tool.name} is undone by {compensation.tool!r}, which it does not have")
+        known = self.schemas[undoing.name].get("properties", {})
+        if unknown := sorted(set(compensation.args) - set(known)):
+            raise AgentInvalid(f"{self.name}: {undoing.name}, which undoes {tool.name}, has no {unknown[0]!r}")
+        for path in compensation.args.values():
+            if path.split(".")[0] not in ("args", "result", "reference"):
+                raise AgentInvalid(
+                    f"{self.name}: {path!r}, for what undoes {tool.name}, must begin with args, result or reference"
+                )
 
     @cached_property
     def loaded_policy(self) -> Policy:
@@ -201,7 +112,7 @@ class Agent:
     def destination_of(self, tool: str, args: Mapping[str, Any] | None) -> Any:
         """Where a call goes, as far as its tool and arguments say; None if they don't."""
         known = self.tools_by_name.get(tool)
-        path = destination_path(known) if known is not None else None
+        path = declared(known).destination if known is not None else None
         return destination_of(args or {}, path) if path else None
 
     def judge(self, call: CallFacts) -> Judgement:
@@ -216,10 +127,17 @@ class Agent:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What the store keeps of the tools: schema, effect class and, if there is one, destination by name."""
+        """What the store keeps of each tool: schema, effect class and, if there are any, destination by name, what
+        undoes it, and the rest of what those need who settle its effects elsewhere."""
         return {tool.name: self._description(tool) for tool in self.tools}
 
     def _description(self, tool: BaseTool) -> dict[str, Any]:
-        plain = {"schema": self.schemas[tool.name], "class": str(terms_of(tool).effect_class)}
-        path = destination_path(tool)
-        return plain if path is None else {**plain, "destination": path}
+        says = declared(tool)
+        undone = says.compensation
+        optional = {
+            "destination": says.destination,
+            "compensation": None if undone is None else {"tool": undone.tool, "args": dict(undone.args)},
+            "provider": says.terms.provider,
+        }
+        plain = {"schema": self.schemas[tool.name], "class": str(says.terms.effect_class)}
+        return {**plain, **{name: value for name, value in optional.items() if value is not None}}

@@ -14,7 +14,8 @@ from langgraph.types import Command
 
 from signoff.domain.effects import EffectClass, Outcome, Terms
 from signoff.workers import results
-from signoff.workers.authoring import CurrentEffect, NotApplied, Refused, running
+from signoff.workers.current import CurrentEffect, running
+from signoff.workers.outcomes import NotApplied, Refused
 
 MAX_MESSAGE_CHARACTERS = 2000
 

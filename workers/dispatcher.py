@@ -190,7 +190,8 @@ class DoubtLapsedEffects:
                 same = now is not None and (now.status, now.fence) == (effect.status, effect.fence)
                 running_again = job is not None and job.status == "running" and job.fence == effect.fence
                 if same and now is not None and not running_again:
-                    await take_step(tx, now, after_lapse(), ACTOR)
+                    for step in after_lapse(await tx.effects.class_of(now.operation_id)):
+                        now = await take_step(tx, now, step, ACTOR)
         return len(found) == BATCH
 
 

@@ -18,9 +18,10 @@ from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import results
 from signoff.workers.allowing import Allowing
 from signoff.workers.answered import Answered
-from signoff.workers.authoring import Agent, CurrentEffect
+from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
 from signoff.workers.carrying import Answer, carry_out
+from signoff.workers.current import CurrentEffect
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard

@@ -34,8 +34,8 @@ from signoff.workers import refusals, results
 from signoff.workers.allowing import NO_TOOL, Allowing
 from signoff.workers.approving import Answer, Case, Fine, ReviewAgain, Revoked, time_allows
 from signoff.workers.asking_again import ask_again, still_asked
-from signoff.workers.authoring import terms_of
 from signoff.workers.calls import Call
+from signoff.workers.declaring import terms_of
 from signoff.workers.graph import Pending, Told
 from signoff.workers.recording import take_step
 
@@ -134,12 +134,14 @@ class Preparing:
 
     async def _out_of_doubt(self, tx: PostgresTransaction, examined: Examined) -> Examined:
         """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
-        effect = examined.effect
+        effect, tool = examined.effect, self._agent.tools_by_name.get(examined.effect.tool)
+        terms = terms_of(tool) if tool is not None else None
         if effect.status is EffectStatus.dispatched:
-            effect = await take_step(tx, effect, after_lapse(), self._worker)
-        if effect.status is EffectStatus.in_doubt and effect.tool in self._agent.tools_by_name:
-            step = after_doubt(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now)
-            effect = await take_step(tx, effect, step, self._worker) if step else effect
+            for step in after_lapse(terms.effect_class if terms else None):
+                effect = await take_step(tx, effect, step, self._worker)
+        if effect.status is EffectStatus.in_doubt and terms is not None:
+            out = after_doubt(effect, terms, now=examined.now)
+            effect = await take_step(tx, effect, out, self._worker) if out else effect
         return replace(examined, effect=effect)
 
     async def _not_now(

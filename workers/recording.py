@@ -77,6 +77,7 @@ async def take_step(
         effect,
         status=step.to,
         retry_at=step.retry_at,
+        holds=step.holds,
         doubt_since=(effect.doubt_since or effect.first_dispatched_at) if step.doubt else None,
         result_type=result[0] if result else None,
         result=result[1] if result else None,

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.checkpoint.base import PendingWrite
 from langgraph.types import Command, Interrupt
 
-from signoff.domain.effects import ENDED, HELD, EffectStatus
+from signoff.domain.effects import ENDED, EffectStatus
 from signoff.domain.errors import CannotResume
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause, read_pause
 from signoff.domain.reviews import Item, ItemStatus, Review, ReviewStatus
@@ -171,7 +171,7 @@ async def _answer(
         waiting = effect is not None and effect.status is EffectStatus.retry_wait
         return None if waiting and effect is not None and (effect.retry_at or now) > now else {"due": True}
     assert isinstance(pause, HoldPause)
-    return None if effect is not None and effect.status in HELD else {"settled": True}
+    return None if effect is not None and effect.is_held else {"settled": True}
 
 
 def _review_answer(review: Review | None) -> dict[str, Any] | None:

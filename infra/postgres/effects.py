@@ -65,13 +65,15 @@ DISPATCH = """
 WITH sent AS (
     UPDATE signoff.effects SET status = 'dispatched', attempts = attempts + 1, fence = %(fence)s, class = %(class)s,
         window_seconds = %(window)s, first_dispatched_at = coalesce(first_dispatched_at, clock_timestamp()),
-        retry_at = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s
+        last_dispatched_at = clock_timestamp(), provider = coalesce(%(provider)s, agent || '/' || tool),
+        retention_seconds = %(retention)s,
+        retry_at = NULL, waits_for = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s
     WHERE operation_id = %(operation_id)s AND status = ANY(%(sources)s) AND digest = %(digest)s
-    RETURNING operation_id, attempts, generation, first_dispatched_at),
+    RETURNING operation_id, attempts, generation, first_dispatched_at, last_dispatched_at),
 attempt AS (
     INSERT INTO signoff.attempts (operation_id, number, generation, fence, worker)
     SELECT operation_id, attempts, generation, %(fence)s, %(worker)s FROM sent)
-SELECT attempts, first_dispatched_at FROM sent
+SELECT attempts, first_dispatched_at, last_dispatched_at FROM sent
 """
 
 # The job's row is locked first, and under its fence if one is named: no effect's row is touched before it has answered.
@@ -83,9 +85,10 @@ WITH fenced AS (
 moved AS (
     UPDATE signoff.effects e SET status = %(to)s,
         doubt_since = CASE WHEN %(doubt)s THEN coalesce(doubt_since, clock_timestamp()) END,
-        retry_at = %(retry_at)s,
+        retry_at = %(retry_at)s, waits_for = NULL, probe_at = NULL, holds = %(holds)s,
         generation = generation + CASE WHEN %(raise)s THEN 1 ELSE 0 END,
         first_dispatched_at = CASE WHEN %(raise)s THEN NULL ELSE first_dispatched_at END,
+        last_dispatched_at = CASE WHEN %(raise)s THEN NULL ELSE last_dispatched_at END,
         alone = alone OR %(alone)s, lease_until = NULL, offered_at = NULL, awaits_operator = false,
         result_type = coalesce(%(result_type)s, result_type), result = coalesce(%(result)s, result),
         error_code = %(code)s, error_message = %(message)s,
@@ -110,7 +113,7 @@ SELECT operation_id FROM moved
 # What never left is cancelled; what may have left stays in doubt.
 CANCEL_UNSENT = """
 WITH moved AS (
-    UPDATE signoff.effects e SET retry_at = NULL,
+    UPDATE signoff.effects e SET retry_at = NULL, waits_for = NULL,
         status = CASE WHEN e.doubt_since IS NULL THEN 'cancelled' ELSE 'in_doubt' END,
         ended_at = CASE WHEN e.doubt_since IS NULL THEN clock_timestamp() END
     FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone
@@ -129,6 +132,12 @@ class EffectTable:
         cursor = await self._conn.execute("SELECT job_id FROM signoff.effects WHERE operation_id = %s", (operation_id,))
         row = await cursor.fetchone()
         return None if row is None else row["job_id"]
+
+    async def class_of(self, operation_id: str) -> EffectClass | None:
+        """As its tool declared it when it was last sent; None if it never was, nor allowed by a rule."""
+        cursor = await self._conn.execute("SELECT class FROM signoff.effects WHERE operation_id = %s", (operation_id,))
+        row = await cursor.fetchone()
+        return None if row is None or row["class"] is None else EffectClass(row["class"])
 
     async def lock(self, operation_id: str) -> Effect | None:
         cursor = await self._conn.execute(
@@ -208,14 +217,15 @@ class EffectTable:
             "worker": worker,
             "class": terms.effect_class,
             "window": terms.window.total_seconds() if terms.window else None,
+            "provider": terms.provider,
+            "retention": terms.retention.total_seconds() if terms.retention is not None else None,
             "lease_until": lease_until,
             "sources": sources_of(EffectStatus.dispatched),
         }
         row = await (await self._conn.execute(DISPATCH, parameters)).fetchone()
         if row is None:
             raise LeaseLost(f"the effect {effect.operation_id} can't be dispatched from where it is")
-        sent = {"attempts": row["attempts"], "first_dispatched_at": row["first_dispatched_at"], "fence": fence}
-        return replace(effect, status=EffectStatus.dispatched, retry_at=None, **sent)
+        return replace(effect, status=EffectStatus.dispatched, retry_at=None, fence=fence, **row)
 
     async def move(
         self,
@@ -248,6 +258,7 @@ class EffectTable:
             "fence": effect.fence,
             "doubt": step.doubt,
             "retry_at": step.retry_at,
+            "holds": step.holds,
             "raise": new_generation,
             "alone": alone,
             "result_type": result_type,

@@ -17,9 +17,10 @@ from signoff.domain.reviews import ItemStatus
 from signoff.domain.verdicts import DecisionType
 from signoff.infra.postgres.principals import principal_of
 
-COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool, e.args, e.digest, e.status, e.attempts,
-    e.fence, e.first_dispatched_at, e.doubt_since, e.retry_at, e.result_type, e.result, e.error_code, e.error_message,
-    e.provider_reference"""
+COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool,
+    coalesce(e.args, '{}'::json) AS args, e.digest, e.status, e.attempts, e.fence, e.first_dispatched_at,
+    e.last_dispatched_at, e.doubt_since, e.retry_at,
+    e.result_type, e.result, e.error_code, e.error_message, e.provider_reference, e.holds, e.purged_at"""
 
 # The effect's row stays locked. The votes are all decisions that allowed some form of the item that the effect stands
 # on, each with who made it, as they are now; above revision 1 the item's call is its revision's.

@@ -8,7 +8,7 @@ from psycopg.rows import DictRow
 
 from signoff.domain.errors import SchemaOutdated
 
-REVISION = "0005"  # Alembic's head; a test compares them
+REVISION = "0011"  # Alembic's head; a test compares them
 
 
 async def require_current_schema(conn: AsyncConnection[DictRow]) -> None:

@@ -15,7 +15,7 @@ from signoff.domain.policy import deny
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Refused, effect
-from signoff.workers.authoring import terms_of
+from signoff.workers.declaring import terms_of
 from signoff.workers.dispatcher import DoubtLapsedEffects
 from tests.support.api import open_store
 from tests.support.models import calling

@@ -16,7 +16,8 @@ from examples.support_desk.agent import agent, refund, send_email
 from examples.support_desk.faults import Fault, FaultKind
 from examples.support_desk.mailbox import Mailbox
 from examples.support_desk.payments import Payments
-from signoff.workers.authoring import CurrentEffect, NotApplied, Refused, running
+from signoff.workers.current import CurrentEffect, running
+from signoff.workers.outcomes import NotApplied, Refused
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 
 from signoff.domain import Policy
 from signoff.workers import Agent, NotApplied, Refused
-from signoff.workers.authoring import CurrentEffect, running
+from signoff.workers.current import CurrentEffect, running
 from signoff.workers.serving import load_agent
 
 pytestmark = pytest.mark.anyio

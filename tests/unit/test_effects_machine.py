@@ -17,12 +17,14 @@ from signoff.domain.effects import (
     Effect,
     EffectClass,
     EffectStatus,
+    Found,
     Outcome,
     Step,
     Terms,
     after_attempt,
     after_doubt,
     after_lapse,
+    after_probe,
     before_repeat,
     has_budget,
     is_due,
@@ -34,6 +36,8 @@ S = EffectStatus
 SENDABLE = (S.planned, S.retry_wait)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = timedelta(hours=1)
+QUIET = timedelta(minutes=15)
+LEAVES_NOTHING = (EffectClass.read, EffectClass.transactional)
 
 
 class Effects(RuleBasedStateMachine):
@@ -59,7 +63,8 @@ class Effects(RuleBasedStateMachine):
     def _plan(self, effect_class: EffectClass) -> None:
         self.unknown, self.extra, self.times_succeeded = False, 0, 0
         window = WINDOW if effect_class is EffectClass.keyed else None
-        self.terms = Terms(effect_class=effect_class, window=window, max_attempts=3)
+        quiet = QUIET if effect_class is EffectClass.queryable else None
+        self.terms = Terms(effect_class=effect_class, window=window, quiet_period=quiet, max_attempts=3)
         self.effect = Effect("op", 0, UUID(int=1), "t", "pay", {}, "d", S.planned, 0)
 
     @precondition(lambda self: self.effect.status in SENDABLE)
@@ -73,19 +78,21 @@ class Effects(RuleBasedStateMachine):
             return
         first = self.effect.first_dispatched_at or self.now
         if self.unknown:
-            assert self.terms.effect_class is not EffectClass.opaque, "nobody may send it again, not knowing"
+            ours_to_repeat = self.terms.effect_class not in (EffectClass.opaque, EffectClass.queryable)
+            assert ours_to_repeat, "nobody may send it again, not knowing"
             if self.terms.effect_class is EffectClass.keyed:
                 assert key_is_fresh(replace(self.effect, first_dispatched_at=first), self.terms, self.now)
         assert self.effect.attempts < self.terms.max_attempts + self.extra, "the budget, and what operators added"
         self._to(S.dispatched)
-        self.effect = replace(self.effect, attempts=self.effect.attempts + 1, first_dispatched_at=first)
+        sent = replace(self.effect, attempts=self.effect.attempts + 1)
+        self.effect = replace(sent, first_dispatched_at=first, last_dispatched_at=self.now)
 
     @precondition(lambda self: self.effect.status is S.dispatched)
     @rule(outcome=st.sampled_from(Outcome))
     def answer(self, outcome: Outcome) -> None:
         if outcome is Outcome.succeeded:
             self.unknown = False
-        if outcome is Outcome.unknown and self.terms.effect_class is not EffectClass.read:
+        if outcome is Outcome.unknown and self.terms.effect_class not in LEAVES_NOTHING:
             self.unknown = True
         for step in after_attempt(self.effect, self.terms, outcome, now=self.now, jitter=self.jitter):
             self._take(step)
@@ -93,14 +100,31 @@ class Effects(RuleBasedStateMachine):
     @precondition(lambda self: self.effect.status is S.dispatched)
     @rule()
     def lose_the_worker(self) -> None:
-        self.unknown = True
-        self._take(after_lapse())
+        leaves_doubt = self.terms.effect_class is not EffectClass.transactional
+        self.unknown = self.unknown or leaves_doubt
+        # How often a worker may be lost, the tries of its job say.
+        self.extra += not leaves_doubt
+        for step in after_lapse(self.terms.effect_class):
+            self._take(step)
 
     @precondition(lambda self: self.effect.status is S.in_doubt)
     @rule()
     def meet_again(self) -> None:
         if step := after_doubt(self.effect, self.terms, now=self.now):
-            assert has_budget(self.effect, self.terms)
+            assert has_budget(self.effect, self.terms, self.now)
+            self._take(step)
+
+    @precondition(lambda self: self.effect.status is S.in_doubt and self.terms.quiet_period is not None)
+    @rule(found=st.sampled_from(Found), minutes=st.sampled_from([0, 10, 20]))
+    def ask_the_provider(self, found: Found, minutes: int) -> None:
+        self.now += timedelta(minutes=minutes)
+        steps = after_probe(self.effect, self.terms, found, now=self.now)
+        assert self.effect.last_dispatched_at is not None
+        if found is Found.not_found and self.now < self.effect.last_dispatched_at + QUIET:
+            assert not steps, "a request that is on its way may still be applied"
+        if steps:
+            self.unknown = False
+        for step in steps:
             self._take(step)
 
     @precondition(lambda self: self.effect.status in SENDABLE and self.effect.attempts > 0)

@@ -14,9 +14,9 @@ from signoff.domain import Policy, Rule, allow, review
 from signoff.domain.effects import EffectClass, Terms
 from signoff.domain.errors import AgentInvalid, PolicyInvalid
 from signoff.workers import Agent, effect
-from signoff.workers.authoring import CurrentEffect
 from signoff.workers.calls import Call
 from signoff.workers.carrying import carry_out
+from signoff.workers.current import CurrentEffect
 from signoff.workers.graph import Pending, RunContext, Told, build_graph, first_input
 from signoff.workers.injected import DEEPEST, MOST_CHARACTERS, as_shown
 from signoff.workers.results import SERDE

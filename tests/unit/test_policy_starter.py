@@ -116,7 +116,7 @@ def test_everything_that_is_wrong_with_the_tools_is_said_at_once() -> None:
         'tool \'b\': must be an object, as in {"class": "read"}',
         "tool 'c': the key 'clas' is unknown; did you mean 'class'?",
         "tool 'd': class: 'reed' is unknown; did you mean 'read'?",
-        "tool 'e': class: must be one of read, idempotent, keyed, opaque, as text",
+        "tool 'e': class: must be one of read, transactional, idempotent, keyed, queryable, opaque, as text",
     ]
     with pytest.raises(InvalidRequest, match="must be an object: the tools by name"):
         starter_policy([], "finance")  # type: ignore[arg-type]

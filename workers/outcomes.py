@@ -1,0 +1,26 @@
+"""What a tool says of its outcome, by raising. Whatever else it raises says nothing: then nobody knows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class Refused(Exception):
+    """The provider says that it did nothing and never will. The agent is told."""
+
+
+class NotApplied(Exception):
+    """Nothing happened, for certain, and another try may succeed: after `retry_after` (or seconds), if given."""
+
+    def __init__(self, message: str = "", *, retry_after: timedelta | float | None = None) -> None:
+        super().__init__(message)
+        seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
+        self.retry_after = None if seconds is None else timedelta(seconds=max(0.0, seconds))
+
+
+class Unknown(Exception):
+    """Nobody knows whether it happened. The same as any exception that is not one of these; to say it on purpose."""
+
+
+class Changed(Exception):
+    """Raised by a precheck: what the effect relies on is no longer so. The message says what has changed."""
