@@ -157,6 +157,10 @@ class Effect:
         """True if the job waits for an operator: in doubt or dead, or refused where its tool wants that looked at."""
         return self.status in HELD or (self.status is EffectStatus.failed and self.holds)
 
+    def is_as(self, other: Effect) -> bool:
+        """True if nothing has become of it since it was `other`."""
+        return (self.status, self.attempts, self.generation) == (other.status, other.attempts, other.generation)
+
     @property
     def idempotency_key(self) -> str:
         """What the provider is sent: the operation, and the generation that only an operator raises."""

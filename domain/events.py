@@ -36,6 +36,7 @@ class EventType(StrEnum):
     effect_failed = "signoff.effect.failed.v1"
     effect_doubted = "signoff.effect.doubted.v1"
     effect_died = "signoff.effect.died.v1"
+    effect_alarmed = "signoff.effect.alarmed.v1"
     effect_revoked = "signoff.effect.revoked.v1"
     effect_settled = "signoff.effect.settled.v1"
     standing_created = "signoff.standing.created.v1"

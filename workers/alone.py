@@ -1,4 +1,7 @@
-"""Effects that run by themselves: replayed after their job was told, or has ended. History stays as it was."""
+"""Effects that run by themselves: replayed after their job was told, or has ended; and asking about what is in doubt.
+
+History stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,23 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from signoff.domain.effects import (
-    Effect,
-    EffectStatus,
-    Outcome,
-    Step,
-    after_attempt,
-    after_doubt,
-    before_repeat,
-    is_due,
-)
-from signoff.infra.postgres.effects_examined import Examined
+from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
-from signoff.workers.allowing import Allowing
-from signoff.workers.approving import Fine, ReviewAgain, Revoked
-from signoff.workers.authoring import Agent
 from signoff.workers.carrying import Answer, carry_out
-from signoff.workers.declaring import terms_of
-from signoff.workers.executor import current
+from signoff.workers.evidence import wake
+from signoff.workers.executor import after_answer, current
 from signoff.workers.guarding import Guard, Stop, uncancel
+from signoff.workers.lone_preparing import LonePreparing
+from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Sent
-from signoff.workers.recording import record_for_certain, take_step, take_steps
+from signoff.workers.probing import Asks, ask_provider, settle
+from signoff.workers.recording import record_for_certain, take_steps
 from signoff.workers.serving import Served
 from signoff.workers.shielding import to_the_end
-
-SENDABLE = (EffectStatus.planned, EffectStatus.retry_wait, EffectStatus.in_doubt)
+from signoff.workers.stepping import take_step
+from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
 
 class LoneRunner:
@@ -49,9 +42,8 @@ class LoneRunner:
         drain_seconds: float,
     ) -> None:
         self._store = store
-        self._agents = agents
-        self._environment = environment
         self._worker = worker
+        self._preparing = LonePreparing(agents, environment, worker, lease)
         self._lease = lease
         self._drain_seconds = drain_seconds
         self._jitter = random.Random()
@@ -67,14 +59,15 @@ class LoneRunner:
             guard.stop_after(self._drain_seconds, Stop.drained)
 
     async def run(self, operation_id: str) -> None:
-        """Sends the effect if it is due and may still leave. A second message for it finds nothing to do."""
+        """Sends the effect if it is due and may still leave, or asks its provider about it. A second message for it
+        finds nothing to do."""
         task = asyncio.current_task()
         assert task is not None
         seconds = self._lease.total_seconds()
         guard = Guard(task, claimed_at=time.monotonic(), lease_seconds=seconds)
         self._active.add(guard)
         try:
-            sent = None if self._draining else await to_the_end(self._prepare(operation_id))
+            sent = None if self._draining else await self._ask_first(operation_id)
             if sent is not None:
                 guard.stop_after(seconds * 0.9, Stop.late)
                 await self._record(sent, await self._carry_out(sent, guard))
@@ -82,9 +75,39 @@ class LoneRunner:
             guard.end()
             self._active.discard(guard)
 
+    async def _ask_first(self, operation_id: str) -> Sent | None:
+        prepared = await to_the_end(self._prepare(operation_id, None))
+        if isinstance(prepared, Asks):
+            await self._ask(prepared)
+            return None
+        if not isinstance(prepared, Prechecks):
+            return prepared
+        effect = prepared.effect
+        sent = await to_the_end(self._prepare(operation_id, await run_precheck(prepared, current(effect), effect.args)))
+        return sent if isinstance(sent, Sent) else None
+
+    async def _prepare(self, operation_id: str, checked: Checked | None) -> Sent | Asks | Prechecks | None:
+        async with self._store.begin() as tx:
+            return await self._preparing.prepare(tx, operation_id, checked)
+
+    async def _ask(self, asks: Asks) -> None:
+        finding = await ask_provider(asks, current(asks.effect), asks.effect.args)
+
+        async def once() -> None:
+            async with self._store.begin() as tx:
+                job = await tx.jobs.lock(asks.effect.job_id)
+                effect = await tx.effects.lock(asks.effect.operation_id)
+                if job is None or effect is None or not effect.is_as(asks.effect):
+                    return
+                after = await settle(tx, effect, asks.terms, finding, self._worker)
+                if after.status is not effect.status:
+                    await wake(tx, job, self._worker)
+
+        await to_the_end(once())
+
     async def _carry_out(self, sent: Sent, guard: Guard) -> Answer:
         try:
-            return await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
+            return await self._call_tool(sent)
         except asyncio.CancelledError:
             if guard.reason is None:
                 raise
@@ -93,70 +116,25 @@ class LoneRunner:
         finally:
             guard.end()
 
-    async def _prepare(self, operation_id: str) -> Sent | None:
-        async with self._store.begin() as tx:
-            job_id = await tx.effects.job_of(operation_id)
-            job = await tx.jobs.lock(job_id) if job_id else None
-            examined = await tx.effects.examine(operation_id) if job else None
-            if job is None or examined is None or not examined.alone or job.agent not in self._agents:
-                return None
-            agent = self._agents[job.agent].agent
-            if not agent.has_policy(await tx.agents.policy_digest(job.agent)):
-                # A worker with the newer policy is offered it too.
-                return None
-            if examined.effect.status not in SENDABLE or not is_due(examined.effect, examined.now):
-                return None
-            return await self._decide(tx, Allowing(self._agents[job.agent].agent, job, self._environment), examined)
+    async def _call_tool(self, sent: Sent) -> Answer:
+        if sent.terms.effect_class is not EffectClass.transactional:
+            return await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
 
-    async def _decide(self, tx: PostgresTransaction, allowing: Allowing, examined: Examined) -> Sent | None:
-        agent, effect = allowing.agent, examined.effect
-        answer = await allowing.answer(tx, examined, None)
-        if effect.tool in agent.state_fields:
-            answer = Revoked("its tool is given state of its run, which is over")
-        if effect.status is EffectStatus.in_doubt:
-            step = await _way_out(tx, agent, examined) if isinstance(answer, Fine) else None
-            if step is None:
-                await tx.effects.leave_to_operator(effect.operation_id)
-                return None
-            effect = await take_step(tx, effect, step, self._worker)
-        elif not isinstance(answer, Fine):
-            await self._withdraw(tx, effect, answer)
-            return None
-        terms = terms_of(agent.tools_by_name[effect.tool])
-        if step := before_repeat(effect, terms, now=examined.now):
-            await take_step(tx, effect, step, self._worker)
-            return None
-        return await self._dispatch(tx, agent, effect, examined.now + self._lease)
+        async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
+            await tx.jobs.lock(sent.effect.job_id)
+            return await take_step(tx, sent.effect, SUCCESS, self._worker, answer=answer, outcome=answer.outcome)
 
-    async def _dispatch(self, tx: PostgresTransaction, agent: Agent, effect: Effect, lease_until: datetime) -> Sent:
-        tool = agent.tools_by_name[effect.tool]
-        terms = terms_of(tool)
-        # Its fence is its own and never a job's: a job's fences are positive.
-        fence = -(effect.attempts + 1)
-        sent = await tx.effects.dispatch(effect, terms, fence=fence, worker=self._worker, lease_until=lease_until)
-        return Sent(sent, tool, terms)
-
-    async def _withdraw(self, tx: PostgresTransaction, effect: Effect, answer: Revoked | ReviewAgain) -> None:
-        doubted = effect.doubt_since is not None
-        to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
-        # No run is left that could be parked for a review.
-        asks = isinstance(answer, ReviewAgain)
-        reason = f"{answer.reason}; its run is over, so it takes a new job to ask for it" if asks else answer.reason
-        await take_step(tx, effect, Step(to, doubt=doubted, reason=reason), self._worker)
+        return await carry_out_in_transaction(self._store, sent, current(sent.effect), "", sent.effect.args, record)
 
     async def _record(self, sent: Sent, answer: Answer) -> None:
         async def once() -> Effect:
+            if answer.recorded is not None:
+                return answer.recorded
             async with self._store.begin() as tx:
                 await tx.jobs.lock(sent.effect.job_id)
-                now = await tx.now()
-                steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
+                if (committed := await if_committed(tx, sent)) is not None:
+                    return committed
+                steps = after_answer(sent, answer, await tx.now(), self._jitter)
                 return await take_steps(tx, sent.effect, steps, answer, self._worker)
 
         await record_for_certain(self._store, sent.effect, answer, self._worker, once)
-
-
-async def _way_out(tx: PostgresTransaction, agent: Agent, examined: Examined) -> Step | None:
-    """Out of the doubt that a lost worker left. What was answered has had its judgement."""
-    if not await tx.effects.is_unanswered(examined.effect):
-        return None
-    return after_doubt(examined.effect, terms_of(agent.tools_by_name[examined.effect.tool]), now=examined.now)

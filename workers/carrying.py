@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -12,21 +13,29 @@ from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from signoff.domain.effects import EffectClass, Outcome, Terms
+from signoff.domain.effects import Effect, EffectClass, Outcome, Terms
 from signoff.workers import results
 from signoff.workers.current import CurrentEffect, running
-from signoff.workers.outcomes import NotApplied, Refused
+from signoff.workers.outcomes import NotApplied, Refused, Unknown
 
 MAX_MESSAGE_CHARACTERS = 2000
+MAX_REFERENCE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one attempt came to; `result` is there if and only if it succeeded."""
+    """What one attempt came to; `result` is there if and only if it succeeded.
+
+    `reference` is how the provider calls it, `retry_after` when it wants to be asked again. `recorded` is the effect
+    where what the tool did was committed together with its record.
+    """
 
     outcome: Outcome
     message: str | None
     result: tuple[str, bytes] | None
+    reference: str | None = None
+    retry_after: timedelta | None = None
+    recorded: Effect | None = None
 
 
 async def carry_out(
@@ -37,11 +46,11 @@ async def carry_out(
     try:
         with running(current):
             returned = await tool.ainvoke(call)
-        return _read(returned)
+        return replace(read_result(returned), reference=_reference(current))
     except Refused as error:
         return _said(Outcome.refused, error)
     except NotApplied as error:
-        return _said(Outcome.not_applied, error)
+        return replace(_said(Outcome.not_applied, error), retry_after=error.retry_after)
     except GraphBubbleUp as error:
         # A tool that pauses or hands off is not an effect; nothing outside was asked of it.
         return Answer(Outcome.refused, f"{tool.name} tried to steer the graph ({type(error).__name__})", None)
@@ -60,7 +69,13 @@ async def carry_out(
         return _said(Outcome.unknown, error)
 
 
-def _read(returned: Any) -> Answer:
+def _reference(current: CurrentEffect) -> str | None:
+    text = ", ".join(dict.fromkeys(str(reference) for reference in current.references))
+    return results.storable(text)[:MAX_REFERENCE_CHARACTERS] or None
+
+
+def read_result(returned: Any) -> Answer:
+    """The success that a tool has returned, or would have."""
     if isinstance(returned, Command):
         # It was carried out; only where it wants to go is not followed.
         text = "[The call was carried out; it returned a Command, which steers the graph and is not followed.]"
@@ -77,5 +92,5 @@ def _read(returned: Any) -> Answer:
 
 def _said(outcome: Outcome, error: BaseException) -> Answer:
     text = str(error) or type(error).__name__
-    named = text if isinstance(error, Refused | NotApplied) else f"{type(error).__name__}: {text}"
+    named = text if isinstance(error, Refused | NotApplied | Unknown) else f"{type(error).__name__}: {text}"
     return Answer(outcome, results.storable(named)[:MAX_MESSAGE_CHARACTERS], None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -23,6 +23,11 @@ class CurrentEffect:
     idempotency_key: str
     attempt: int
     transaction: AsyncConnection[Any] | None = None
+    references: list[str] = field(default_factory=list)
+
+    def refer_to(self, reference: str) -> None:
+        """Keeps how the provider calls what it did: the ledger shows it, and an export is compared by it."""
+        self.references.append(reference)
 
     @property
     def connection(self) -> AsyncConnection[Any]:

@@ -16,15 +16,16 @@ from typing import Protocol
 
 from signoff.domain import running
 from signoff.domain.deciding import expire_review
-from signoff.domain.effects import after_lapse
+from signoff.domain.effects import Effect, EffectClass, EffectStatus, after_lapse
 from signoff.domain.errors import Conflict, SignoffError
-from signoff.domain.jobs import Job
+from signoff.domain.jobs import ENDED, Job
 from signoff.infra.hints import CeleryHints
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.infra.settings import Settings
 from signoff.workers.climbing import ClimbLadders
-from signoff.workers.recording import take_step
+from signoff.workers.evidence import settle_by_evidence
+from signoff.workers.stepping import take_step
 
 log = logging.getLogger(__name__)
 
@@ -190,9 +191,21 @@ class DoubtLapsedEffects:
                 same = now is not None and (now.status, now.fence) == (effect.status, effect.fence)
                 running_again = job is not None and job.status == "running" and job.fence == effect.fence
                 if same and now is not None and not running_again:
-                    for step in after_lapse(await tx.effects.class_of(now.operation_id)):
-                        now = await take_step(tx, now, step, ACTOR)
+                    await self._doubt(tx, now, job)
         return len(found) == BATCH
+
+    async def _doubt(self, tx: PostgresTransaction, effect: Effect, job: Job | None) -> None:
+        effect_class = await tx.effects.class_of(effect.operation_id)
+        for step in after_lapse(effect_class):
+            effect = await take_step(tx, effect, step, ACTOR)
+        effect = await settle_by_evidence(tx, effect, ACTOR)
+        if effect.status is EffectStatus.in_doubt and effect_class is EffectClass.queryable and _is_over(job):
+            # No run will come by and ask.
+            await tx.doubt.ask_provider(effect.operation_id)
+
+
+def _is_over(job: Job | None) -> bool:
+    return job is None or job.status in ENDED
 
 
 class FireDeadlines:

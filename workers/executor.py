@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from signoff.domain.effects import ENDED, SUCCESS, Effect, Outcome, after_attempt
+from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome, Step, after_attempt
 from signoff.domain.jobs import Job
 from signoff.infra.postgres.checkpoints import RunSaver
-from signoff.infra.postgres.store import PostgresStore
-from signoff.workers import results
+from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.allowing import Allowing
 from signoff.workers.answered import Answered
 from signoff.workers.authoring import Agent
@@ -25,10 +25,15 @@ from signoff.workers.current import CurrentEffect
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard
-from signoff.workers.preparing import Preparing, Sent, pending
-from signoff.workers.recording import record_for_certain, take_step, take_steps
+from signoff.workers.prechecking import Checked, Prechecks, run_precheck
+from signoff.workers.preparing import Prepared, Preparing, Sent, outcome_for
+from signoff.workers.probing import Asks, ask_provider, settle
+from signoff.workers.recording import record_for_certain, take_steps
 from signoff.workers.shielding import to_the_end
+from signoff.workers.stepping import take_step
+from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
+MOST_QUESTIONS = 10
 STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
 STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
 
@@ -92,7 +97,7 @@ class Executor:
             self._under_way.discard(task)
 
     async def _execute(self, call: Call) -> Told | Pending:
-        prepared = await self._prepare_to_the_end(call)
+        prepared = await self._ask_first(call)
         if not isinstance(prepared, Sent):
             return prepared
         await self._faults.reach(Point.after_dispatch)
@@ -105,21 +110,48 @@ class Executor:
 
     # --- before the first byte leaves ---------------------------------------------------------------------
 
-    async def _prepare_to_the_end(self, call: Call) -> Sent | Told | Pending:
-        task = asyncio.ensure_future(self._prepare(call))
+    async def _ask_first(self, call: Call) -> Sent | Told | Pending:
+        """Prepares the call; asks whom the tool wants to be asked before it is sent, again."""
+        checked: Checked | None = None
+        for _ in range(MOST_QUESTIONS):
+            prepared = await self._prepare_to_the_end(call, checked)
+            if isinstance(prepared, Asks):
+                await self._ask_provider(call, prepared)
+            elif isinstance(prepared, Prechecks):
+                args = _all_args(call, prepared.effect)
+                checked = await run_precheck(prepared, current(prepared.effect), args)
+            else:
+                return prepared
+        raise RuntimeError(f"the effect {call['operation_id']} is asked about, and never settled")
+
+    async def _ask_provider(self, call: Call, asks: Asks) -> None:
+        finding = await ask_provider(asks, current(asks.effect), _all_args(call, asks.effect))
+
+        async def once() -> None:
+            async with self._store.begin() as tx:
+                await tx.jobs.fence(self._run.job)
+                effect = await tx.effects.lock(asks.effect.operation_id)
+                # An operator, or a late answer, may have settled it while the provider was asked.
+                if effect is not None and effect.is_as(asks.effect):
+                    await settle(tx, effect, asks.terms, finding, self._run.worker)
+
+        await to_the_end(once())
+
+    async def _prepare_to_the_end(self, call: Call, checked: Checked | None) -> Prepared:
+        task = asyncio.ensure_future(self._prepare(call, checked))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await to_the_end(self._take_back(call, task))
             raise
 
-    async def _take_back(self, call: Call, preparing: asyncio.Task[Sent | Told | Pending]) -> None:
+    async def _take_back(self, call: Call, preparing: asyncio.Task[Prepared]) -> None:
         prepared = await preparing
         if isinstance(prepared, Sent):
             # Marked, and for certain not sent.
             await self._record(call, prepared, STOPPED_BEFORE)
 
-    async def _prepare(self, call: Call) -> Sent | Told | Pending:
+    async def _prepare(self, call: Call, checked: Checked | None) -> Prepared:
         await self._faults.reach(Point.before_dispatch)
         await self._faults.reach(Point.before_flush)
         async with self._saver.flushing() as flush, self._store.begin() as tx:
@@ -130,26 +162,35 @@ class Executor:
                 raise JobCancelled
             if not self._agent.has_policy(fenced.policy_digest):
                 raise PolicyOutdated
-            prepared = await self._preparing(fenced.job).prepare(tx, call, fenced.now)
+            allowing = Allowing(self._agent, fenced.job, self._environment)
+            preparing = Preparing(allowing, self._run.worker, self._run.fence, checked)
+            prepared = await preparing.prepare(tx, call, fenced.now)
         self._run.answered.committed()
         return prepared
-
-    def _preparing(self, job: Job) -> Preparing:
-        return Preparing(Allowing(self._agent, job, self._environment), self._run.worker, self._run.fence)
 
     # --- the tool itself, and after it came back -----------------------------------------------------------
 
     async def _carry_out(self, call: Call, sent: Sent) -> Answer:
         if not self._run.guard.surely_holds():
             return STOPPED_BEFORE
-        work = asyncio.ensure_future(
-            carry_out(sent.tool, sent.terms, current(sent.effect), call["tool_call_id"], _all_args(call, sent))
-        )
+        work = asyncio.ensure_future(self._call_tool(call, sent))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             await to_the_end(self._record_last_word(call, sent, work))
             raise
+
+    async def _call_tool(self, call: Call, sent: Sent) -> Answer:
+        call_id, args = call["tool_call_id"], _all_args(call, sent.effect)
+        if sent.terms.effect_class is not EffectClass.transactional:
+            return await carry_out(sent.tool, sent.terms, current(sent.effect), call_id, args)
+
+        async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
+            await tx.jobs.fence(self._run.job)
+            outcome = answer.outcome
+            return await take_step(tx, sent.effect, SUCCESS, self._run.worker, answer=answer, outcome=outcome)
+
+        return await carry_out_in_transaction(self._store, sent, current(sent.effect), call_id, args, record)
 
     async def _record_last_word(self, call: Call, sent: Sent, work: asyncio.Task[Answer]) -> None:
         await self._record(call, sent, await self._last_word(work))
@@ -167,15 +208,19 @@ class Executor:
 
     async def _record(self, call: Call, sent: Sent, answer: Answer) -> Told | Pending:
         async def once() -> Effect:
+            if answer.recorded is not None:
+                return answer.recorded
             if answer.outcome is Outcome.succeeded:
                 return await self._record_success(sent, answer)
             async with self._store.begin() as tx:
                 now = (await tx.jobs.fence(self._run.job)).now
-                steps = after_attempt(sent.effect, sent.terms, answer.outcome, now=now, jitter=self._jitter)
+                if (committed := await if_committed(tx, sent)) is not None:
+                    return committed
+                steps = after_answer(sent, answer, now, self._jitter)
                 return await take_steps(tx, sent.effect, steps, answer, self._run.worker)
 
         after = await record_for_certain(self._store, sent.effect, answer, self._run.worker, once)
-        return Told(results.from_ledger(call, after)) if after.status in ENDED else pending(after)
+        return outcome_for(call, after, sent.terms)
 
     async def _record_success(self, sent: Sent, answer: Answer) -> Effect:
         """The commonest record by far, and one step: a statement that is a fenced transaction of its own."""
@@ -195,6 +240,13 @@ def current(effect: Effect) -> CurrentEffect:
     return CurrentEffect(effect.operation_id, effect.idempotency_key, effect.attempts)
 
 
-def _all_args(call: Call, sent: Sent) -> dict[str, Any]:
+def after_answer(sent: Sent, answer: Answer, now: datetime, jitter: random.Random) -> list[Step]:
+    """The transitions that follow from a tool's answer."""
+    return after_attempt(
+        sent.effect, sent.terms, answer.outcome, now=now, jitter=jitter, retry_after=answer.retry_after
+    )
+
+
+def _all_args(call: Call, effect: Effect) -> dict[str, Any]:
     """The arguments that were allowed, and what the tool is given beside them. The model can't forge the latter."""
-    return {**sent.effect.args, **call.get("given", {})}
+    return {**effect.args, **call.get("given", {})}

@@ -14,8 +14,9 @@ from langchain_core.tools import BaseTool
 from signoff.domain.canonical import call_digest
 from signoff.domain.effects import (
     ENDED,
-    HELD,
+    AtEnd,
     Effect,
+    EffectClass,
     EffectStatus,
     Step,
     Terms,
@@ -26,6 +27,7 @@ from signoff.domain.effects import (
 )
 from signoff.domain.errors import DigestMismatch
 from signoff.domain.jobs import Job
+from signoff.domain.policy import Judgement
 from signoff.domain.reviews import ItemStatus
 from signoff.domain.verdicts import DecisionType
 from signoff.infra.postgres.effects_examined import AskedBefore, Examined
@@ -35,9 +37,11 @@ from signoff.workers.allowing import NO_TOOL, Allowing
 from signoff.workers.approving import Answer, Case, Fine, ReviewAgain, Revoked, time_allows
 from signoff.workers.asking_again import ask_again, still_asked
 from signoff.workers.calls import Call
-from signoff.workers.declaring import terms_of
+from signoff.workers.declaring import declared, terms_of
 from signoff.workers.graph import Pending, Told
-from signoff.workers.recording import take_step
+from signoff.workers.prechecking import Checked, Prechecks, again_for_change
+from signoff.workers.probing import Asks
+from signoff.workers.stepping import take_step
 
 # While the same call is under way by itself.
 LOOK_AGAIN = timedelta(seconds=5)
@@ -52,39 +56,51 @@ class Sent:
     terms: Terms
 
 
-class Preparing:
-    """Prepares the calls of one run."""
+Prepared = Sent | Asks | Prechecks | Told | Pending
+"""What becomes of a call: it is sent, or something is asked first, or the agent is told, or it waits."""
 
-    def __init__(self, allowing: Allowing, worker: str, fence: int) -> None:
+
+class Preparing:
+    """Prepares one call of a run. `checked` is what its tool's precheck has said, once it was asked."""
+
+    def __init__(self, allowing: Allowing, worker: str, fence: int, checked: Checked | None = None) -> None:
         self._allowing = allowing
         self._agent = allowing.agent
         self._worker = worker
         self._fence = fence
+        self._checked = checked
 
-    async def prepare(self, tx: PostgresTransaction, call: Call, now: datetime) -> Sent | Told | Pending:
+    async def prepare(self, tx: PostgresTransaction, call: Call, now: datetime) -> Prepared:
         """Marks the dispatch, or says why not. Raises DigestMismatch."""
         examined = await tx.effects.examine(call["operation_id"])
         if examined is None:
             return await self._first_time(tx, call, now)
         _require_same(call, examined.effect)
         if examined.effect.status in ENDED:
-            return Told(results.from_ledger(call, examined.effect))
+            return outcome_for(call, examined.effect, self._terms(examined.effect))
         if examined.lease_until is not None and examined.lease_until > examined.now:
             return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
         examined = await self._out_of_doubt(tx, examined)
         effect = examined.effect
-        if effect.status in HELD or not is_due(effect, examined.now):
-            return pending(effect)
+        if not is_due(effect, examined.now):
+            return waiting(effect)
+        if asks := self._asks(examined):
+            return asks
+        if effect.is_held:
+            return outcome_for(call, effect, self._terms(effect))
         if examined.asked:
             return Pending(still_asked(effect.operation_id, self._agent.loaded_policy.digest))
         answer = await self._allowing.answer(tx, examined, call.get("unseen"))
         if not isinstance(answer, Fine):
             return await self._not_now(tx, call, effect, answer)
-        if step := before_repeat(effect, terms_of(self._agent.tools_by_name[effect.tool]), now=examined.now):
-            return pending(await take_step(tx, effect, step, self._worker))
+        terms = terms_of(self._agent.tools_by_name[effect.tool])
+        if step := before_repeat(effect, terms, now=examined.now):
+            return outcome_for(call, await take_step(tx, effect, step, self._worker), terms)
+        if self._has_changed(examined):
+            return await self._ask_about_change(tx, call, effect, answer.judgement)
         return await self._dispatch(tx, effect)
 
-    async def _first_time(self, tx: PostgresTransaction, call: Call, now: datetime) -> Sent | Told | Pending:
+    async def _first_time(self, tx: PostgresTransaction, call: Call, now: datetime) -> Prepared:
         """No decision planned it: it runs only by what allows it now, if nobody was ever asked about it."""
         effect = _planned(self._allowing.job, call)
         case = self._allowing.case(effect, call.get("unseen"), now)
@@ -111,7 +127,7 @@ class Preparing:
         case: Case,
         answer: Answer,
         before: AskedBefore,
-    ) -> Sent | Told | Pending:
+    ) -> Prepared:
         """Somebody was asked, and nobody allowed it; or nobody has answered yet, or not in time."""
         if before.status is ItemStatus.open:
             return Pending(still_asked(case.operation_id, case.judgement.policy_digest))
@@ -134,8 +150,7 @@ class Preparing:
 
     async def _out_of_doubt(self, tx: PostgresTransaction, examined: Examined) -> Examined:
         """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
-        effect, tool = examined.effect, self._agent.tools_by_name.get(examined.effect.tool)
-        terms = terms_of(tool) if tool is not None else None
+        effect, terms = examined.effect, self._terms(examined.effect)
         if effect.status is EffectStatus.dispatched:
             for step in after_lapse(terms.effect_class if terms else None):
                 effect = await take_step(tx, effect, step, self._worker)
@@ -153,20 +168,65 @@ class Preparing:
             return Pending(ask_again(call, answer))
         to = EffectStatus.in_doubt if doubted else EffectStatus.revoked
         after = await take_step(tx, effect, Step(to, doubt=doubted, reason=answer.reason), self._worker)
-        return pending(after) if doubted else Told(results.from_ledger(call, after))
+        return outcome_for(call, after, self._terms(after))
 
-    async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent:
+    def _asks(self, examined: Examined) -> Asks | None:
+        """What to ask the provider with, if it can be asked about the effect, and has not been asked in vain."""
+        effect, terms = examined.effect, self._terms(examined.effect)
+        in_doubt = effect.status is EffectStatus.in_doubt and not examined.awaits_operator
+        if not in_doubt or terms is None or terms.effect_class is not EffectClass.queryable:
+            return None
+        return Asks(effect, self._agent.tools_by_name[effect.tool], terms)
+
+    def _has_changed(self, examined: Examined) -> bool:
+        """True if the tool's precheck found a change that nobody has decided about. What was sent before, with an
+        outcome that nobody knows, may itself be the change: a repeat of it is not checked."""
+        changed = self._checked.changed if self._checked is not None else None
+        if changed is None or examined.effect.doubt_since is not None:
+            return False
+        return not examined.is_known_change(changed)
+
+    async def _ask_about_change(
+        self, tx: PostgresTransaction, call: Call, effect: Effect, judgement: Judgement
+    ) -> Told | Pending:
+        assert self._checked is not None
+        assert self._checked.changed is not None
+        await tx.effects.note_change(effect, self._checked.changed)
+        return await self._not_now(tx, call, effect, again_for_change(judgement, self._checked.changed))
+
+    async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent | Prechecks:
         tool = self._agent.tools_by_name[effect.tool]
-        terms = terms_of(tool)
-        sent = await tx.effects.dispatch(effect, terms, fence=self._fence, worker=self._worker)
-        return Sent(sent, tool, terms)
+        says = declared(tool)
+        if says.precheck is not None and self._checked is None and effect.doubt_since is None:
+            return Prechecks(effect, says.precheck)
+        sent = await tx.effects.dispatch(effect, says.terms, fence=self._fence, worker=self._worker)
+        return Sent(sent, tool, says.terms)
+
+    def _terms(self, effect: Effect) -> Terms | None:
+        tool = self._agent.tools_by_name.get(effect.tool)
+        return None if tool is None else terms_of(tool)
 
 
-def pending(effect: Effect) -> Pending:
-    """What a call waits for whose effect is not settled."""
-    if effect.status is EffectStatus.retry_wait and effect.retry_at is not None:
-        return _waiting(effect, effect.retry_at)
-    return Pending({"kind": "hold", "operation_id": effect.operation_id})
+def outcome_for(call: Call, effect: Effect, terms: Terms | None) -> Told | Pending:
+    """What the agent is told of an effect, or what its call waits for."""
+    if waits := _waits(effect):
+        return waits
+    tells = terms is not None and terms.at_end(effect.status) is AtEnd.tell_agent
+    if effect.is_held and not tells:
+        return Pending({"kind": "hold", "operation_id": effect.operation_id})
+    return Told(results.from_ledger(call, effect))
+
+
+def waiting(effect: Effect) -> Pending:
+    """The pause of an effect that is not due yet."""
+    assert effect.retry_at is not None
+    return _waiting(effect, effect.retry_at)
+
+
+def _waits(effect: Effect) -> Pending | None:
+    """None if nothing comes of waiting. What is in doubt waits where its provider will be asked again."""
+    able = effect.status in (EffectStatus.planned, EffectStatus.retry_wait, EffectStatus.in_doubt)
+    return _waiting(effect, effect.retry_at) if able and effect.retry_at is not None else None
 
 
 def _waiting(effect: Effect, until: datetime) -> Pending:

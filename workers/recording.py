@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 
-from signoff.domain.effect_events import event_of
-from signoff.domain.effects import Effect, EffectStatus, Outcome, Step
+from signoff.domain.effects import Effect, Outcome, Step
 from signoff.domain.errors import LeaseLost, StoreUnavailable
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer
+from signoff.workers.evidence import keep_late, settle_by_evidence
+from signoff.workers.stepping import take_step
 
 TRIES = 60
 PAUSE_SECONDS = 0.5
-NO_ANSWER = Answer(Outcome.unknown, None, None)
 
 
 async def record_for_certain(
@@ -26,18 +25,27 @@ async def record_for_certain(
         LeaseLost: the fence is gone; the answer is kept as evidence.
         StoreUnavailable: the database stayed away.
     """
+    lost = False
     for left in reversed(range(TRIES)):
         try:
+            if lost and (known := await _as_recorded(store, effect, answer)) is not None:
+                return known
             return await record()
         except StoreUnavailable:
             if not left:
                 raise
+            lost = True
             await asyncio.sleep(PAUSE_SECONDS)
         except LeaseLost:
-            async with store.begin() as tx:
-                await tx.effects.keep_evidence(effect, worker, answer.outcome, answer.message, answer.result)
+            await keep_late(store, effect, answer, worker)
             raise
     raise AssertionError("unreachable")
+
+
+async def _as_recorded(store: PostgresStore, sent: Effect, answer: Answer) -> Effect | None:
+    """The effect, if this very answer was committed, and only the word that it was has been lost."""
+    async with store.each_alone() as tx:
+        return await tx.effects.recorded(sent, answer.outcome)
 
 
 async def take_steps(
@@ -53,46 +61,4 @@ async def take_steps(
         last = step is steps[-1]
         effect = await take_step(tx, effect, step, worker, answer=answer, outcome=outcome, tell=last)
         outcome = None
-    return effect
-
-
-async def take_step(
-    tx: PostgresTransaction,
-    effect: Effect,
-    step: Step,
-    worker: str,
-    *,
-    answer: Answer = NO_ANSWER,
-    outcome: Outcome | None = None,
-    tell: bool = True,
-    job_fence: int | None = None,
-) -> Effect:
-    """One transition with what came of it, its history, and its event if there is one for where it leads.
-
-    Raises:
-        LeaseLost: the effect is no longer where `effect` says.
-    """
-    result, error = (answer.result, None) if step.to is EffectStatus.succeeded else (None, _error(step, answer))
-    after = replace(
-        effect,
-        status=step.to,
-        retry_at=step.retry_at,
-        holds=step.holds,
-        doubt_since=(effect.doubt_since or effect.first_dispatched_at) if step.doubt else None,
-        result_type=result[0] if result else None,
-        result=result[1] if result else None,
-        error_message=error[1] if error else None,
-    )
-    event = event_of(after, step.to, worker, error[1] if error else None) if tell else None
-    moved = await tx.effects.move(
-        effect, step, actor=worker, result=result, error=error, outcome=outcome, event=event, job_fence=job_fence
-    )
-    if not moved:
-        raise LeaseLost(f"the effect {effect.operation_id} moved away from {effect.status}")
-    return after
-
-
-def _error(step: Step, answer: Answer) -> tuple[str, str] | None:
-    if answer is NO_ANSWER:
-        return (str(step.to), step.reason) if step.reason else None
-    return str(answer.outcome), answer.message or ""
+    return await settle_by_evidence(tx, effect, worker) if answer.outcome is Outcome.unknown else effect

@@ -61,6 +61,17 @@ def failed(tool: str, reason: str | None) -> str:
     return f"{tool} was refused and did nothing: {reason or 'no reason was given'}."
 
 
+def doubted(tool: str) -> str:
+    return (
+        f"Nobody knows whether {tool} did what was asked: its answer was lost. A person will find out."
+        " Say so, and do not send it again."
+    )
+
+
+def given_up(tool: str, reason: str | None) -> str:
+    return f"{tool} could not be carried out, and nothing happened: {reason or 'its tries were used up'}."
+
+
 def cancelled(tool: str) -> str:
     return f"The job ended before this call was sent. {tool} did not run."
 

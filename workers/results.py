@@ -45,6 +45,10 @@ def from_ledger(call: Call, effect: Effect) -> ToolMessage:
         )
     if effect.status is EffectStatus.cancelled:
         return refusal(call, refusals.cancelled(call["tool"]))
+    if effect.status is EffectStatus.in_doubt:
+        return refusal(call, refusals.doubted(call["tool"]))
+    if effect.status is EffectStatus.dead:
+        return refusal(call, refusals.given_up(call["tool"], effect.error_message))
     if effect.status is EffectStatus.revoked:
         return refusal(call, refusals.revoked(call["tool"], effect.error_message or "it was withdrawn"))
     return refusal(call, refusals.failed(call["tool"], effect.error_message))

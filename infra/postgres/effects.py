@@ -118,9 +118,30 @@ WITH moved AS (
         ended_at = CASE WHEN e.doubt_since IS NULL THEN clock_timestamp() END
     FROM (SELECT operation_id, status FROM signoff.effects WHERE job_id = %(job)s AND NOT alone
         AND status IN ('planned', 'retry_wait') ORDER BY operation_id FOR UPDATE) AS was
-    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status AS was, e.status)
+    WHERE e.operation_id = was.operation_id RETURNING e.operation_id, was.status AS was, e.status),
+asked AS (
+    -- Whose provider can be asked is asked about what the job leaves in doubt.
+    UPDATE signoff.effects SET probe_at = clock_timestamp(), offered_at = NULL
+    WHERE job_id = %(job)s AND status = 'in_doubt' AND class = 'queryable' AND NOT awaits_operator AND NOT alone)
 INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
 SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved
+"""
+
+
+TAKE_ALONE = """
+WITH alone AS (
+    SELECT operation_id FROM signoff.effects WHERE alone AND NOT awaits_operator
+        AND status IN ('planned', 'retry_wait', 'in_doubt') AND (status <> 'in_doubt' OR class <> 'opaque')
+        AND (retry_at IS NULL OR retry_at <= clock_timestamp())
+        AND (offered_at IS NULL OR offered_at < clock_timestamp() - %(backoff)s)
+    ORDER BY created_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED),
+to_probe AS (
+    SELECT operation_id FROM signoff.effects WHERE probe_at <= clock_timestamp()
+        AND (offered_at IS NULL OR offered_at < clock_timestamp() - %(backoff)s)
+    ORDER BY probe_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE signoff.effects SET offered_at = clock_timestamp()
+WHERE operation_id IN (SELECT operation_id FROM alone UNION SELECT operation_id FROM to_probe)
+RETURNING agent, operation_id
 """
 
 
@@ -305,25 +326,20 @@ class EffectTable:
         return [effect_of(row) for row in await cursor.fetchall()]
 
     async def take_due_alone(self, backoff: timedelta, limit: int) -> Sequence[tuple[str, str]]:
-        """(agent, operation id) of effects that run by themselves and are due; they count as offered now.
+        """(agent, operation id) of effects that run by themselves, or whose provider is to be asked, and are due; they
+        count as offered now.
 
         Those in doubt too, where the tool may have a way out, until `leave_to_operator`.
         """
-        cursor = await self._conn.execute(
-            "UPDATE signoff.effects SET offered_at = clock_timestamp() WHERE operation_id IN ("
-            " SELECT operation_id FROM signoff.effects WHERE alone AND NOT awaits_operator"
-            " AND status IN ('planned', 'retry_wait', 'in_doubt') AND (status <> 'in_doubt' OR class <> 'opaque')"
-            " AND (retry_at IS NULL OR retry_at <= clock_timestamp())"
-            " AND (offered_at IS NULL OR offered_at < clock_timestamp() - %s)"
-            " ORDER BY created_at LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) RETURNING agent, operation_id",
-            (backoff, limit),
-        )
+        cursor = await self._conn.execute(TAKE_ALONE, {"backoff": backoff, "limit": limit})
         return [(row["agent"], row["operation_id"]) for row in await cursor.fetchall()]
 
     async def leave_to_operator(self, operation_id: str) -> None:
         """Offers the effect no more until it has moved."""
         await self._conn.execute(
-            "UPDATE signoff.effects SET awaits_operator = true WHERE operation_id = %s", (operation_id,)
+            "UPDATE signoff.effects SET awaits_operator = true, retry_at = NULL, waits_for = NULL, probe_at = NULL"
+            " WHERE operation_id = %s",
+            (operation_id,),
         )
 
     async def is_unanswered(self, effect: Effect) -> bool:
@@ -334,15 +350,31 @@ class EffectTable:
         )
         return await cursor.fetchone() is not None
 
-    async def keep_evidence(
-        self, effect: Effect, worker: str, outcome: Outcome, message: str | None, result: tuple[str, bytes] | None
-    ) -> None:
-        """Keeps what came back after the fence was lost: append-only, never under the fence."""
-        result_type, payload = result or (None, None)
+    async def recorded(self, sent: Effect, outcome: Outcome) -> Effect | None:
+        """The effect as it is, if `outcome` is what was recorded of exactly this try under its fence."""
+        cursor = await self._conn.execute(
+            f"SELECT {COLUMNS} FROM signoff.effects e JOIN signoff.attempts a ON a.operation_id = e.operation_id"
+            " AND a.number = e.attempts WHERE e.operation_id = %s AND e.fence = %s AND e.attempts = %s"
+            " AND a.outcome = %s",
+            (sent.operation_id, sent.fence, sent.attempts, outcome),
+        )
+        row = await cursor.fetchone()
+        return None if row is None else effect_of(row)
+
+    async def wait(self, effect: Effect, until: datetime, waits_for: str) -> Effect:
+        """Leaves the effect where it is until then, and says what it waits for. It is locked."""
         await self._conn.execute(
-            "INSERT INTO signoff.evidence (operation_id, fence, worker, outcome, message, result_type, result)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            (effect.operation_id, effect.fence, worker, outcome, message, result_type, payload),
+            "UPDATE signoff.effects SET retry_at = %s, waits_for = %s, probe_at = CASE WHEN probe_at IS NOT NULL"
+            " THEN %s::timestamptz END, offered_at = NULL WHERE operation_id = %s",
+            (until, waits_for, until, effect.operation_id),
+        )
+        return replace(effect, retry_at=until)
+
+    async def note_change(self, effect: Effect, message: str) -> None:
+        """Remembers what had changed when the effect went back to review, and on which decision it stood."""
+        await self._conn.execute(
+            "UPDATE signoff.effects SET changed = %s, changed_decision = decision_id WHERE operation_id = %s",
+            (message, effect.operation_id),
         )
 
     async def _require_same(self, operation_id: str, digest: str) -> None:

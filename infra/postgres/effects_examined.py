@@ -25,7 +25,8 @@ COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool,
 # The effect's row stays locked. The votes are all decisions that allowed some form of the item that the effect stands
 # on, each with who made it, as they are now; above revision 1 the item's call is its revision's.
 EXAMINE = f"""
-SELECT clock_timestamp() AS now, e.alone, e.lease_until, {COLUMNS}, e.decision_id,
+SELECT clock_timestamp() AS now, e.alone, e.lease_until, e.awaits_operator, e.probe_at, e.changed,
+    e.changed_decision, {COLUMNS}, e.decision_id,
     EXISTS (SELECT FROM signoff.items o WHERE o.operation_id = e.operation_id AND o.status = 'open') AS asked,
     EXISTS (SELECT FROM signoff.standing_approvals s
         WHERE s.agent = e.agent AND s.tool = e.tool AND s.revoked_at IS NULL) AS stands,
@@ -84,7 +85,9 @@ class Examined:
     """An effect under lock; `approval` is None if it stands on no decision.
 
     `lease_until` is there while it is sent by itself, beside the runs of its job. `asked`: a review about it is open.
-    `stands`: there are standing approvals for its tool.
+    `stands`: there are standing approvals for its tool. `awaits_operator`: it is in doubt, and no way out was found.
+    `probe_at`: from when on its provider is to be asked about it, whatever runs there are. `changed`: what had changed
+    when it last went back to review, and stood on `changed_decision`.
     """
 
     effect: Effect
@@ -94,6 +97,16 @@ class Examined:
     lease_until: datetime | None
     asked: bool = False
     stands: bool = True
+    awaits_operator: bool = False
+    probe_at: datetime | None = None
+    decision_id: UUID | None = None
+    changed: str | None = None
+    changed_decision: UUID | None = None
+
+    def is_known_change(self, message: str) -> bool:
+        """True if exactly this had changed when it last went back to review, and it was decided about since."""
+        decided = self.decision_id is not None and self.decision_id != self.changed_decision
+        return self.changed == message and decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,20 @@ class AskedBefore:
     next_step: str | None
 
 
+AS_THEY_ARE = (
+    "now",
+    "alone",
+    "lease_until",
+    "asked",
+    "stands",
+    "awaits_operator",
+    "probe_at",
+    "decision_id",
+    "changed",
+    "changed_decision",
+)
+
+
 def effect_of(row: DictRow) -> Effect:
     names = Effect.__dataclass_fields__
     return Effect(**{**{name: row[name] for name in names}, "status": EffectStatus(row["status"])})
@@ -116,7 +143,8 @@ def effect_of(row: DictRow) -> Effect:
 
 def examined_of(row: DictRow) -> Examined:
     approval = _approval_of(row) if row["decision_id"] else None
-    return Examined(effect_of(row), approval, row["now"], row["alone"], row["lease_until"], row["asked"], row["stands"])
+    found = {name: row[name] for name in AS_THEY_ARE}
+    return Examined(effect=effect_of(row), approval=approval, **found)
 
 
 def asked_before_of(row: DictRow) -> AskedBefore:

@@ -16,6 +16,7 @@ from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.audit_actor import name_actor
 from signoff.infra.postgres.deliveries import DeliveryTable
+from signoff.infra.postgres.doubt import DoubtTable
 from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
 from signoff.infra.postgres.grants import GrantTable
@@ -60,6 +61,10 @@ class PostgresTransaction:
     @cached_property
     def effects(self) -> EffectTable:
         return EffectTable(self.conn)
+
+    @cached_property
+    def doubt(self) -> DoubtTable:
+        return DoubtTable(self.conn)
 
     @cached_property
     def principals(self) -> PrincipalTable:

@@ -1,0 +1,97 @@
+"""Asking a provider what became of an effect in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from signoff.domain.effects import Effect, EffectStatus, Found, Outcome, Terms, after_probe, ask_again_at
+from signoff.infra.postgres.store import PostgresTransaction
+from signoff.workers import results
+from signoff.workers.carrying import MAX_MESSAGE_CHARACTERS, MAX_REFERENCE_CHARACTERS, Answer, read_result
+from signoff.workers.current import CurrentEffect, running
+from signoff.workers.declaring import ProbeAnswer, declared
+from signoff.workers.stepping import take_step
+
+LONGEST_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """An effect in doubt whose provider can be asked, and is to be asked now."""
+
+    effect: Effect
+    tool: BaseTool
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of asking. `result` is what the tool would have returned, packed, if it was applied."""
+
+    found: Found
+    reference: str | None = None
+    message: str | None = None
+    result: tuple[str, bytes] | None = None
+
+
+async def ask_provider(asks: Asks, current: CurrentEffect, args: Mapping[str, Any]) -> Finding:
+    """Calls the tool's probe. What it raises, and whatever takes too long, means that it is still not known."""
+    probe = declared(asks.tool).probe
+    if probe is None:
+        return Finding(Found.unknown, message=f"{asks.tool.name} has no probe any more")
+    try:
+        with running(current):
+            async with asyncio.timeout(LONGEST_SECONDS):
+                answer = probe(dict(args))
+                return _read(await answer if inspect.isawaitable(answer) else answer)
+    except TimeoutError:
+        return Finding(Found.unknown, message=f"no answer within {LONGEST_SECONDS:g} s")
+    except Exception as error:
+        return Finding(Found.unknown, message=_short(f"{type(error).__name__}: {error}"))
+
+
+async def settle(tx: PostgresTransaction, effect: Effect, terms: Terms, finding: Finding, actor: str) -> Effect:
+    """Keeps the finding, and takes the effect where it leads; nowhere, if it is still not known: then it is asked
+    again at a time, or an operator has to find out. The effect is locked and in doubt."""
+    now = await tx.now()
+    asked = await tx.doubt.keep_finding(effect, actor, finding.found, finding.reference, finding.message)
+    steps = after_probe(effect, terms, finding.found, now=now)
+    if not steps:
+        return await _look_again(tx, effect, ask_again_at(effect, terms, asked, now=now))
+    for step in steps:
+        succeeded = step.to is EffectStatus.succeeded
+        answer = Answer(Outcome.succeeded, None, finding.result, finding.reference) if succeeded else None
+        effect = await take_step(tx, effect, step, actor, answer=answer)
+    return effect
+
+
+async def _look_again(tx: PostgresTransaction, effect: Effect, at: datetime | None) -> Effect:
+    if at is None:
+        await tx.effects.leave_to_operator(effect.operation_id)
+        return effect
+    return await tx.effects.wait(effect, at, "answer")
+
+
+def _read(answer: ProbeAnswer) -> Finding:
+    found = Found(answer.found)
+    reference = None if answer.reference is None else results.storable(str(answer.reference))[:MAX_REFERENCE_CHARACTERS]
+    message = None if answer.message is None else _short(str(answer.message))
+    return Finding(found, reference, message, _result(answer, reference) if found is Found.applied else None)
+
+
+def _result(answer: ProbeAnswer, reference: str | None) -> tuple[str, bytes] | None:
+    told = (
+        answer.result if answer.result is not None else f"Done; the provider's reference is {reference or 'unknown'}."
+    )
+    return read_result(told).result
+
+
+def _short(text: str) -> str:
+    return results.storable(text)[:MAX_MESSAGE_CHARACTERS]
