@@ -18,9 +18,8 @@ from signoff.domain.submitting import submit_job
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.job_screen import print_job, print_jobs
+from signoff.infra.cli.listing import Label, NewerThan, OlderThan, Read, age, labels, listing
 from signoff.infra.cli.output import JsonFlag, note, print_json
-from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
-from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_jobs import JobFilter, job_status, list_jobs, show_job
 from signoff.infra.services import Services
 
@@ -71,24 +70,26 @@ def submit(
 
 
 @app.command("list")
+@listing("jobs", print_jobs)
 def list_(
-    status: Annotated[JobStatus | None, typer.Option(help="Only jobs in this state")] = None,
+    status: Annotated[list[JobStatus] | None, typer.Option(help="Only jobs in this state; repeatable")] = None,
     agent: Annotated[str | None, typer.Option(help="Only jobs of this agent")] = None,
     thread: Annotated[str | None, typer.Option(help="Only jobs of this thread")] = None,
     submitted_by: Annotated[str | None, typer.Option(help="Only jobs that this person or service submitted")] = None,
-    limit: Limit = DEFAULT_ROWS,
-    cursor: Cursor = None,
-    token_file: TokenFile = None,
-    json: JsonFlag = False,
-) -> None:
+    tool: Annotated[str | None, typer.Option(help="Only jobs that proposed, or made, a call of this tool")] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only jobs that this group, or @person, was asked about")
+    ] = None,
+    error: Annotated[str | None, typer.Option(metavar="CODE", help="Only jobs with this error")] = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    label: Label = None,
+) -> Read:
     """List the jobs that you may read, newest first."""
-
-    async def work(services: Services, who: Principal) -> dict[str, Any]:
-        async with services.store.connection() as conn:
-            return await list_jobs(conn, JobFilter(status, agent, thread, submitted_by), who, Page(limit, cursor))
-
-    page = act(work, token_file)
-    print_json(page) if json else print_jobs(page)
+    wanted = JobFilter(
+        status or (), agent, thread, submitted_by, tool, reviewer, error, age(older_than, newer_than), labels(label)
+    )
+    return lambda conn, who, page: list_jobs(conn, wanted, who, page)
 
 
 @app.command()

@@ -15,13 +15,12 @@ from signoff.domain.reviews import ReviewStatus
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.deciding import Wish, spoken_by, stale_in_words, wire_form
+from signoff.infra.cli.listing import Label, NewerThan, OlderThan, Read, age, labels, listing
 from signoff.infra.cli.output import JsonFlag, print_json
-from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
 from signoff.infra.cli.review_acts import COMMANDS, ReviewId
 from signoff.infra.cli.review_screen import print_decided, print_review, print_reviews
 from signoff.infra.decisions_in import read_answers
 from signoff.infra.postgres.review_filters import ReviewFilter
-from signoff.infra.postgres.views import Page
 from signoff.infra.postgres.views_reviews import decided_view, list_reviews, show_review
 from signoff.infra.services import Services
 
@@ -29,8 +28,9 @@ app = command_group("List, show, decide, claim, reassign, comment and cancel rev
 
 
 @app.command("list")
+@listing("reviews", print_reviews)
 def list_(
-    status: Annotated[ReviewStatus | None, typer.Option(help="Only reviews in this state")] = None,
+    status: Annotated[list[ReviewStatus] | None, typer.Option(help="Only reviews in this state; repeatable")] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only those that wait for you")] = False,
     reviewer: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only those that this group, or @person, was asked about")
@@ -38,20 +38,13 @@ def list_(
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only reviews of calls of this tool")] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only reviews of this agent")] = None,
     job: Annotated[UUID | None, typer.Option(metavar="ID", help="Only reviews of this job")] = None,
-    limit: Limit = DEFAULT_ROWS,
-    cursor: Cursor = None,
-    token_file: TokenFile = None,
-    json: JsonFlag = False,
-) -> None:
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    label: Label = None,
+) -> Read:
     """List the reviews that you may see, newest first."""
-    wanted = ReviewFilter(status, reviewer, tool, agent, job, mine)
-
-    async def work(services: Services, who: Principal) -> dict[str, Any]:
-        async with services.store.connection() as conn:
-            return await list_reviews(conn, wanted, who, Page(limit, cursor))
-
-    page = act(work, token_file)
-    print_json(page) if json else print_reviews(page)
+    wanted = ReviewFilter(status or (), reviewer, tool, agent, job, mine, age(older_than, newer_than), labels(label))
+    return lambda conn, who, page: list_reviews(conn, wanted, who, page)
 
 
 @app.command()

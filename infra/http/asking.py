@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from signoff.domain.authority import Principal
 from signoff.domain.errors import InvalidRequest
+from signoff.domain.filters import Age, parse_label, parse_span
 from signoff.infra.http.rate_limits import mark_known
 from signoff.infra.json_text import parse_json
 from signoff.infra.postgres.views import DEFAULT_ROWS, Page
@@ -46,6 +48,15 @@ async def _page(limit: int = DEFAULT_ROWS, cursor: str | None = None) -> Page:
     return Page(limit, cursor)
 
 
+async def _age(older_than: str | None = None, newer_than: str | None = None) -> Age:
+    spans = (None if text is None else parse_span(text) for text in (older_than, newer_than))
+    return Age(*spans)
+
+
+async def _labels(label: Annotated[list[str] | None, Query(description="NAME=VALUE")] = None) -> Mapping[str, str]:
+    return dict(parse_label(text) for text in label or ())
+
+
 def require_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -64,3 +75,5 @@ App = Annotated[Services, Depends(_services)]
 Caller = Annotated[Principal, Depends(_caller)]
 JsonBody = Annotated[Any, Depends(_json_body)]
 Paging = Annotated[Page, Depends(_page)]
+Ages = Annotated[Age, Depends(_age)]
+Labels = Annotated[Mapping[str, str], Depends(_labels)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from signoff.domain.authority import Principal
@@ -14,7 +15,7 @@ from signoff.domain.errors import InvalidRequest
 from signoff.domain.jobs import JobStatus, SubmitJob, parse_submit
 from signoff.domain.operating import retry_job
 from signoff.domain.submitting import submit_job
-from signoff.infra.http.asking import DOOR, App, Caller, JsonBody, Paging, one_header
+from signoff.infra.http.asking import DOOR, Ages, App, Caller, JsonBody, Labels, Paging, one_header
 from signoff.infra.http.headers import LONGEST_WAIT_SECONDS, read_idempotency_key, read_wait
 from signoff.infra.http.openapi import LIST, READ, SUBMIT, WRITE, body, headers
 from signoff.infra.http.waiting import wait_for_job
@@ -54,14 +55,20 @@ async def list_(
     app: App,
     who: Caller,
     page: Paging,
-    status: JobStatus | None = None,
+    age: Ages,
+    labels: Labels,
+    status: Annotated[list[JobStatus] | None, Query()] = None,
     agent: str | None = None,
     thread_id: str | None = None,
     submitted_by: str | None = None,
+    tool: str | None = None,
+    reviewer: str | None = None,
+    error: str | None = None,
 ) -> JSONResponse:
     """List the jobs that the caller may read, newest first."""
+    wanted = JobFilter(status or (), agent, thread_id, submitted_by, tool, reviewer, error, age, labels)
     async with app.store.connection() as conn:
-        return JSONResponse(await list_jobs(conn, JobFilter(status, agent, thread_id, submitted_by), who, page))
+        return JSONResponse(await list_jobs(conn, wanted, who, page))
 
 
 @router.get("/{job_id}", responses=READ)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from signoff.domain.deciding import decide_review
 from signoff.domain.dialects import media_type
 from signoff.domain.reviews import ReviewStatus
 from signoff.infra.decisions_in import read_answers
-from signoff.infra.http.asking import DOOR, App, Caller, JsonBody, Paging
+from signoff.infra.http.asking import DOOR, Ages, App, Caller, JsonBody, Labels, Paging
 from signoff.infra.http.dialects import AnswerDialect, BodyDialect, decisions_body
 from signoff.infra.http.openapi import LIST, READ, WRITE, problems
 from signoff.infra.postgres.review_filters import ReviewFilter
@@ -25,7 +26,9 @@ async def list_(
     app: App,
     who: Caller,
     page: Paging,
-    status: ReviewStatus | None = None,
+    age: Ages,
+    labels: Labels,
+    status: Annotated[list[ReviewStatus] | None, Query()] = None,
     reviewer: str | None = None,
     tool: str | None = None,
     agent: str | None = None,
@@ -33,7 +36,7 @@ async def list_(
     mine: bool = False,
 ) -> JSONResponse:
     """List the reviews that the caller may see, newest first; with `mine` those that wait for the caller."""
-    wanted = ReviewFilter(status, reviewer, tool, agent, job_id, mine)
+    wanted = ReviewFilter(status or (), reviewer, tool, agent, job_id, mine, age, labels)
     async with app.store.connection() as conn:
         return JSONResponse(await list_reviews(conn, wanted, who, page))
 

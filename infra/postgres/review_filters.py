@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from signoff.domain.authority import Principal, is_reviewer, seen_as
-from signoff.domain.canonical import scrub
-from signoff.domain.errors import InvalidRequest
+from signoff.domain.filters import ANY_AGE, Age
 from signoff.domain.reviews import ReviewStatus
-from signoff.infra.postgres.views import Query
+from signoff.infra.postgres.views import Query, storable
 
 # An item with the call that it is now.
 _ITEMS = """SELECT 1 FROM signoff.items i
@@ -29,37 +29,35 @@ UNCLAIMED = "(r.claimed_by IS NULL OR r.claimed_by = %(me)s OR r.claimed_until <
 
 @dataclass(frozen=True, slots=True)
 class ReviewFilter:
-    """None stands for any. `reviewer` is a group, or a person as `@name`, who was ever asked.
+    """None and nothing stand for any. `reviewer` is a group, or a person as `@name`, who was ever asked.
 
     `mine` are those that wait for the caller: by groups, delegations and assignments, not claimed by somebody else.
     """
 
-    status: ReviewStatus | None = None
+    status: Sequence[ReviewStatus] = ()
     reviewer: str | None = None
     tool: str | None = None
     agent: str | None = None
     job_id: UUID | None = None
     mine: bool = False
+    age: Age = ANY_AGE
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, query: Query, who: Principal) -> None:
         """Raises InvalidRequest."""
-        if self.status is ReviewStatus.pending or self.mine:
-            query.add("r.status = 'pending'")  # written out: the index of pending reviews is partial
-        query.add_equal(r__status=self.status, j__agent=self.agent, r__job_id=self.job_id)
+        query.add_words("r.status", self.status)
+        query.add_equal(j__agent=self.agent, r__job_id=self.job_id)
+        query.add_age("r.created_at", self.age)
+        query.add_labels("j.labels", self.labels)
         if self.reviewer is not None:
-            query.add("r.reviewers @> ARRAY[%(reviewer)s::text]", reviewer=_storable("reviewer", self.reviewer))
+            query.add("r.reviewers @> ARRAY[%(reviewer)s::text]", reviewer=storable("reviewer", self.reviewer))
         if self.tool is not None:
-            query.add(OF_TOOL, tool=_storable("tool", self.tool))
+            query.add(OF_TOOL, tool=storable("tool", self.tool))
         if self.mine:
+            query.add_words("r.status", [ReviewStatus.pending])
             _add_mine(query, who)
 
 
 def _add_mine(query: Query, who: Principal) -> None:
     names = seen_as(who) if is_reviewer(who) else []
     query.add(f"j.submitted_by <> %(me)s AND {UNCLAIMED} AND {WAITING}", me=who.name, names=names)
-
-
-def _storable(name: str, value: str) -> str:
-    if scrub(value) != value:
-        raise InvalidRequest(f"'{name}' holds a NUL or a lone surrogate", field=name)
-    return value

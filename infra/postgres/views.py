@@ -7,16 +7,19 @@ Lists are pages in keyset order, newest first; `next` is the cursor of the page 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
 
 from signoff.domain.authority import Principal, Right, seen_as
 from signoff.domain.canonical import scrub
 from signoff.domain.errors import InvalidRequest
+from signoff.domain.filters import Age
 
 MOST_ROWS = 200
 DEFAULT_ROWS = 50
@@ -52,6 +55,24 @@ class Query:
             if value is not None:
                 self.add(f"{name.replace('__', '.')} = %({name})s", **{name: value})
 
+    def add_words(self, column: str, words: Sequence[StrEnum]) -> None:
+        """One of these words of ours; any without one. Written out, so that partial indexes are found."""
+        if words:
+            self.add(f"{column} IN ({', '.join(repr(str(word)) for word in words)})")
+
+    def add_age(self, time: str, age: Age) -> None:
+        if age.older_than is not None:
+            self.add(f"{time} <= now() - %(older_than)s", older_than=age.older_than)
+        if age.newer_than is not None:
+            self.add(f"{time} > now() - %(newer_than)s", newer_than=age.newer_than)
+
+    def add_labels(self, column: str, labels: Mapping[str, str]) -> None:
+        """All of these labels. Raises InvalidRequest for text that no column can hold."""
+        if any(scrub(text) != text for label in labels.items() for text in label):
+            raise InvalidRequest("a label holds a NUL or a lone surrogate", field="label")
+        if labels:
+            self.add(f"{column} @> %(labels)s", labels=Jsonb(dict(labels)))
+
     def add_page(self, page: Page, time: str, key: str, read_key: Callable[[str], Any] = str) -> None:
         """One row more than asked for is read: it tells whether there is a page after.
 
@@ -85,6 +106,13 @@ def may_read_reviews(query: Query, who: Principal) -> None:
 
 def operates(who: Principal) -> bool:
     return Right.operate in who.rights and not who.revoked
+
+
+def storable(name: str, value: str) -> str:
+    """The value. Raises InvalidRequest for text that no column can hold."""
+    if scrub(value) != value:
+        raise InvalidRequest(f"'{name}' holds a NUL or a lone surrogate", field=name)
+    return value
 
 
 def split_page(rows: Sequence[DictRow], page: Page, key: str) -> tuple[Sequence[DictRow], str | None]:

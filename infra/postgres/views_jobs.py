@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +12,9 @@ from psycopg.rows import DictRow
 
 from signoff.domain.authority import Principal
 from signoff.domain.errors import JobNotFound
+from signoff.domain.filters import ANY_AGE, Age
 from signoff.domain.jobs import JobStatus
-from signoff.infra.postgres.views import Page, Query, iso, may_read_jobs, split_page
+from signoff.infra.postgres.views import Page, Query, iso, may_read_jobs, split_page, storable
 
 BRIEF = """j.id, j.status, j.agent, j.thread_id, j.labels, j.submitted_by, j.door, j.created_at, j.run_at, j.ended_at,
     j.tries, j.cancel_requested_at IS NOT NULL AS cancel_requested, j.error_code, j.error_message,
@@ -20,14 +22,45 @@ BRIEF = """j.id, j.status, j.agent, j.thread_id, j.labels, j.submitted_by, j.doo
         AS pending_reviews"""
 
 
+OF_TOOL = """(EXISTS (SELECT 1 FROM signoff.effects e WHERE e.job_id = j.id AND e.tool = %(tool)s)
+    OR EXISTS (SELECT 1 FROM signoff.items i JOIN signoff.reviews r ON r.id = i.review_id
+        WHERE r.job_id = j.id AND i.tool = %(tool)s))"""
+OF_REVIEWER = """EXISTS (SELECT 1 FROM signoff.reviews a WHERE a.job_id = j.id
+    AND a.reviewers @> ARRAY[%(reviewer)s::text])"""
+
+
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs; None stands for any."""
+    """Which jobs; None and nothing stand for any.
 
-    status: JobStatus | None = None
+    `tool`: that proposed a call of it, or sent one. `reviewer`: a group, or a person as `@name`, who was asked.
+    """
+
+    status: Sequence[JobStatus] = ()
     agent: str | None = None
     thread_id: str | None = None
     submitted_by: str | None = None
+    tool: str | None = None
+    reviewer: str | None = None
+    error: str | None = None
+    age: Age = ANY_AGE
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, query: Query) -> None:
+        """Raises InvalidRequest."""
+        query.add_words("j.status", self.status)
+        query.add_equal(
+            j__agent=self.agent,
+            j__thread_id=self.thread_id,
+            j__submitted_by=self.submitted_by,
+            j__error_code=self.error,
+        )
+        query.add_age("j.created_at", self.age)
+        query.add_labels("j.labels", self.labels)
+        if self.tool is not None:
+            query.add(OF_TOOL, tool=storable("tool", self.tool))
+        if self.reviewer is not None:
+            query.add(OF_REVIEWER, reviewer=storable("reviewer", self.reviewer))
 
 
 async def list_jobs(
@@ -37,12 +70,7 @@ async def list_jobs(
     page = page or Page()
     query = Query()
     may_read_jobs(query, who)
-    query.add_equal(
-        j__status=wanted.status,
-        j__agent=wanted.agent,
-        j__thread_id=wanted.thread_id,
-        j__submitted_by=wanted.submitted_by,
-    )
+    wanted.apply(query)
     query.add_page(page, "j.created_at", "j.id", UUID)
     sql = f"SELECT {BRIEF} FROM signoff.jobs j WHERE {query.where} ORDER BY j.created_at DESC, j.id DESC LIMIT %(rows)s"
     rows = await (await conn.execute(sql, query.parameters)).fetchall()

@@ -26,7 +26,7 @@ from tests.support.parked import OPERATOR, PRODUCER, REVIEWER, STRANGER, parked
 pytestmark = pytest.mark.anyio
 
 MANY = 1000
-PENDING = ReviewFilter(ReviewStatus.pending)
+PENDING = ReviewFilter([ReviewStatus.pending])
 
 # Copies of the one parked job, with ids of their own, and as many ended jobs before them.
 COPIES = """
@@ -91,7 +91,7 @@ async def plan(conn: AsyncConnection[DictRow], view: Any) -> str:
 async def test_a_thousand_parked_jobs_are_listed_quickly(conn: AsyncConnection[DictRow]) -> None:
     for who in (OPERATOR, REVIEWER, PRODUCER):
         started = time.perf_counter()
-        jobs = await list_jobs(conn, JobFilter(status=JobStatus.awaiting_review), who)
+        jobs = await list_jobs(conn, JobFilter(status=[JobStatus.awaiting_review]), who)
         reviews = await list_reviews(conn, PENDING, who)
         effects = await list_effects(conn, EffectFilter(), who)
         seconds = time.perf_counter() - started
