@@ -13,6 +13,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from signoff.domain.authority import CallFacts
+from signoff.domain.effects import EffectClass
 from signoff.domain.errors import AgentInvalid
 from signoff.domain.policy import Judgement, Policy
 from signoff.domain.policy_file import parse_policy
@@ -61,6 +62,10 @@ class Agent:
         if missing := ungiven(tool):
             raise AgentInvalid(
                 f"{self.name}: {tool.name} wants {missing[0]!r} injected, which a worker has not to give"
+            )
+        if terms_of(tool).effect_class is EffectClass.transactional and getattr(tool, "coroutine", None) is None:
+            raise AgentInvalid(
+                f"{self.name}: {tool.name} is 'transactional', so it must be async: our connection lives on our loop"
             )
         path = declared(tool).destination
         if path is not None and path.split(".")[0] not in self.schemas[tool.name].get("properties", {}):

@@ -167,8 +167,8 @@ def _problem(terms: Terms, probe: Probe | None) -> str | None:
             "a 'queryable' effect needs a probe (which asks the provider) and a quiet_period (longer than any request"
             " of yours may live), and no other class has them"
         )
-    if terms.effect_class is not EffectClass.queryable and terms.quiet_period is not None:
-        return "only a 'queryable' effect has a quiet_period"
+    if terms.effect_class is not EffectClass.queryable and (probe is not None or terms.quiet_period is not None):
+        return f"only a 'queryable' effect has a {'probe' if probe is not None else 'quiet_period'}"
     if terms.window is not None and terms.max_elapsed + terms.margin > terms.window:
         return (
             f"its retries may go on for {terms.max_elapsed}, but its key is honoured for {terms.window}, of which"
