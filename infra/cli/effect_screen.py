@@ -8,6 +8,7 @@ from typing import Any
 from signoff.infra.cli.output import as_json_text, moment, more, print_facts, print_line, print_table
 
 View = Mapping[str, Any]
+NOT_KEPT = "no longer kept"
 
 
 def print_effects(page: View) -> None:
@@ -17,27 +18,37 @@ def print_effects(page: View) -> None:
 
 
 def print_effect(effect: View) -> None:
-    """What was allowed and by whom, every try, every transition, and what came back late."""
+    """What was allowed and by whom, every try, every transition, what came back late, and what to do about it."""
     print_facts(
         {
             "operation": effect["operation_id"],
-            "status": f"{effect['status']}, runs by itself" if effect["alone"] else effect["status"],
+            "status": _status(effect),
             "tool": f"{effect['tool']} ({effect['class'] or 'not sent yet'})",
+            "provider": effect["provider"],
             "job": effect["job_id"],
+            "of": _origin(effect["origin"]),
+            "referred to by": "\n".join(effect["referred_by"]) or None,
             "allowed": _authority(effect["authority"]),
-            "arguments": as_json_text(effect["args"]),
+            "arguments": NOT_KEPT if effect["purged_at"] else as_json_text(effect["args"]),
             "generation": effect["generation"] or None,
             "reference": effect["provider_reference"],
+            "last sent": moment(effect["last_dispatched_at"]),
             "in doubt since": moment(effect["doubt_since"]),
-            "next try": moment(effect["retry_at"]),
+            "next try": _next_try(effect),
+            "next probe": moment(effect["probe_at"]),
+            "changed": effect["changed"],
             "error": _error(effect),
-            "result": None if effect["result"] is None else _content(effect["result"]),
+            "result": _result(effect),
         }
     )
     _print_part("Attempts", effect["attempt_log"], _attempt)
     _print_part("History", effect["history"], _transition)
     _print_part("What came back late", effect["evidence"], _evidence)
-    _print_commands(effect)
+    _print_part("What its provider said", effect["probes"], _probe)
+    _print_part("Alarms", effect["alarms"], _alarm)
+    _print_part("What operators did", effect["acts"], _act)
+    _print_part("Waits for a second person", [effect["settlement"]] if effect["settlement"] else [], _settlement)
+    print_commands(effect)
 
 
 def _row(effect: View) -> tuple[object, ...]:
@@ -59,8 +70,33 @@ def _approval(approval: View) -> str:
     return f"by {approval['reviewer']}{behalf} at {moment(approval['decided_at'])}"
 
 
+def _status(effect: View) -> str:
+    words = [effect["status"]]
+    words += ["runs by itself"] if effect["alone"] else []
+    words += ["an operator is to look at it"] if effect["holds"] and effect["status"] == "failed" else []
+    return ", ".join(words)
+
+
+def _origin(origin: View | None) -> str | None:
+    if origin is None:
+        return None
+    kind = "the same call once more as" if origin["kind"] == "again" else "the compensation of"
+    return f"{kind} {origin['operation_id']}"
+
+
+def _next_try(effect: View) -> str | None:
+    waits = f", held back by a {effect['waits_for']}" if effect["waits_for"] not in (None, "answer") else ""
+    return f"{moment(effect['retry_at'])}{waits}" if effect["retry_at"] else None
+
+
 def _error(effect: View) -> str | None:
     return None if effect["error"] is None else f"{effect['error']['code']}: {effect['error']['message']}"
+
+
+def _result(effect: View) -> str | None:
+    if effect["purged_at"] is not None:
+        return NOT_KEPT
+    return None if effect["result"] is None else _content(effect["result"])
 
 
 def _content(result: View) -> str:
@@ -86,25 +122,56 @@ def _transition(row: View) -> str:
 
 
 def _evidence(row: View) -> str:
-    return f"{moment(row['at'])}  {row['outcome']}  by {row['worker']}{_tail(row['message'])}"
+    about = f" of try {row['attempt']}" if row["attempt"] else ""
+    settled = ", which settled it" if row["settled"] else ""
+    return f"{moment(row['at'])}  {row['outcome']}{about}  by {row['worker']}{settled}{_tail(row['message'])}"
+
+
+def _probe(row: View) -> str:
+    reference = f" [{row['reference']}]" if row["reference"] else ""
+    said = row["finding"].replace("_", " ")
+    return (
+        f"{moment(row['at'])}  {said}{reference} after try {row['attempt']}  by {row['actor']}{_tail(row['message'])}"
+    )
+
+
+def _alarm(row: View) -> str:
+    seen = f"  seen by {row['acknowledged_by']} at {moment(row['acknowledged_at'])}" if row["acknowledged_by"] else ""
+    return f"{moment(row['at'])}  {row['kind']}{_tail(row['message'])}{seen}"
+
+
+def _act(row: View) -> str:
+    return f"{moment(row['at'])}  {row['act']}  by {row['actor']}{_tail(row['reason'])}"
+
+
+def _settlement(row: View) -> str:
+    found = ", ".join(f"{name} {value}" for name, value in row["body"].items() if value is not None)
+    return f"{moment(row['proposed_at'])}  {row['act']} ({found})  by {row['proposed_by']}{_tail(row['reason'])}"
 
 
 def _tail(text: str | None) -> str:
     return f": {text}" if text else ""
 
 
-def _print_commands(effect: View) -> None:
-    operation = effect["operation_id"]
-    ways = {
-        "in_doubt": (
-            f"resolve {operation} --applied --reference R --reason '…'",
-            f"resolve {operation} --not-applied --reason '…'",
-            f"skip {operation} --result '…' --reason '…'",
-        ),
-        "failed": (f"replay {operation} --reason '…'", f"skip {operation} --result '…' --reason '…'"),
-    }
-    ways["dead"] = ways["failed"]
-    if effect["status"] in ways:
+def print_commands(effect: View) -> None:
+    """What settles it, ready to copy."""
+    ways = [f"signoff effects {way}" for way in settling_commands(effect)]
+    if ways:
         print_line("\nTo settle it:")
-        for way in ways[effect["status"]]:
-            print_line(f"  signoff effects {way}")
+        for way in ways:
+            print_line(f"  {way}")
+
+
+def settling_commands(effect: View) -> list[str]:
+    """Most likely first: what one person has found is confirmed, a provider that can be asked is asked."""
+    operation, reason = effect["operation_id"], "--reason '…'"
+    if effect["settlement"]:
+        return [f"confirm {operation} {reason}", f"withdraw {operation} {reason}"]
+    skip = f"skip {operation} --result '…' {reason}"
+    if effect["status"] == "in_doubt":
+        ask = [f"probe {operation} {reason}"] if effect["class"] == "queryable" else []
+        resolve = f"resolve {operation}"
+        return [*ask, f"{resolve} --applied --reference R {reason}", f"{resolve} --not-applied {reason}", skip]
+    if effect["status"] in ("failed", "dead") and effect["purged_at"] is None:
+        return [f"replay {operation} {reason}", skip]
+    return []
