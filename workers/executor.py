@@ -24,7 +24,7 @@ from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.current import CurrentEffect
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
-from signoff.workers.guarding import Guard
+from signoff.workers.guarding import Guard, Stop
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Prepared, Preparing, Sent, outcome_for
 from signoff.workers.probing import Asks, ask_provider, settle
@@ -34,6 +34,7 @@ from signoff.workers.stepping import take_step
 from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
 MOST_QUESTIONS = 10
+LATE_ANSWER_SECONDS = 20.0
 STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
 STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
 
@@ -201,6 +202,9 @@ class Executor:
         cut_off = asyncio.ensure_future(self._run.guard.cut_off.wait())
         await asyncio.wait({work, cut_off}, return_when=asyncio.FIRST_COMPLETED)
         cut_off.cancel()
+        if self._run.guard.reason is Stop.lost:
+            # It can't be recorded any more, but what it says is worth keeping: others may be in doubt about it.
+            await asyncio.wait({work}, timeout=LATE_ANSWER_SECONDS)
         if work.done() and not work.cancelled():
             return work.result()
         work.cancel()

@@ -21,10 +21,11 @@ from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Changed, Refused, current_effect, effect
 from signoff.workers.dispatcher import DoubtLapsedEffects
+from signoff.workers.guarding import Stop
 from tests.support.api import open_store
 from tests.support.models import calling
 from tests.support.parked import OPERATOR, PRODUCER
-from tests.support.provider import Provider
+from tests.support.paying import Provider
 from tests.support.till import Shop
 
 pytestmark = pytest.mark.anyio
@@ -381,6 +382,23 @@ async def test_an_answer_that_comes_late_is_kept_and_settles_the_doubt(store: Po
     assert (await second.again(job)).status is JobStatus.succeeded
     assert await second.told(job) == "paid ada"
     assert await desk.sql("SELECT FROM signoff.alarms") == []
+
+
+async def test_a_call_that_is_under_way_as_the_lease_is_lost_is_heard_out(store: PostgresStore) -> None:
+    @effect("opaque")
+    @tool
+    async def pay(to: str) -> str:
+        """Pays, and hears of the lost lease before it is answered."""
+        await desk.sql(TAKEN_OVER)
+        guard = desk.heartbeat.held[-1].guard
+        guard.stop(Stop.lost)
+        await guard.cut_off.wait()
+        return f"paid {to}"
+
+    desk = Desk(store, pay)
+    job = await desk.open()
+    assert (await desk.only(job)).status is S.succeeded
+    assert await desk.sql("SELECT outcome FROM signoff.evidence") == [{"outcome": "succeeded"}]
 
 
 async def test_an_answer_that_comes_after_another_was_sent_raises_an_alarm(store: PostgresStore) -> None:
