@@ -394,6 +394,12 @@ class SchemaOutdated(Unavailable):
     code = "schema_outdated"
 
 
+class DatabaseRestored(Unavailable):
+    """A backup was put in the database's place, and nobody has said so: effects of the lost time could happen again."""
+
+    code = "database_restored"
+
+
 class EmbeddedServerFailed(Unavailable):
     """An embedded server can't be started or has died; the message ends with the tail of its log."""
 
