@@ -18,6 +18,7 @@ from signoff.domain.effects import Effect, Step
 from signoff.domain.events import NewEvent
 from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
+from signoff.domain.operator_acts import OperatorActs
 from signoff.domain.policy import Policy
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
 from signoff.domain.standing import StandingApproval
@@ -270,6 +271,8 @@ class Transaction(Protocol):
     def events(self) -> Events: ...
     @property
     def deliveries(self) -> Deliveries: ...
+    @property
+    def operator_acts(self) -> OperatorActs: ...
 
 
 class Store(Protocol):

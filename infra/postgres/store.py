@@ -21,6 +21,7 @@ from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
 from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
+from signoff.infra.postgres.operator_acts import OperatorActTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.review_acts import ReviewActTable
@@ -89,6 +90,10 @@ class PostgresTransaction:
     @cached_property
     def deliveries(self) -> DeliveryTable:
         return DeliveryTable(self.conn)
+
+    @cached_property
+    def operator_acts(self) -> OperatorActTable:
+        return OperatorActTable(self.conn)
 
 
 class PostgresStore:
