@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 
 from signoff.infra.http import (
     delegations,
+    effect_acts,
     effects,
     endpoints,
     events,
@@ -50,6 +51,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
         webhooks,
         endpoints,
         effects,
+        effect_acts,
         events,
         subscriptions,
         health,
