@@ -3,6 +3,7 @@
 from signoff.workers.authoring import Agent
 from signoff.workers.current import current_effect
 from signoff.workers.declaring import Compensation, ProbeAnswer, effect
+from signoff.workers.http_outcomes import http_outcome, read_outcome
 from signoff.workers.outcomes import Changed, NotApplied, Refused, Unknown
 
 __all__ = [
@@ -15,4 +16,6 @@ __all__ = [
     "Unknown",
     "current_effect",
     "effect",
+    "http_outcome",
+    "read_outcome",
 ]

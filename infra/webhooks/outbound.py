@@ -15,8 +15,8 @@ from standardwebhooks import Webhook
 
 from signoff.domain.errors import AddressRefused
 from signoff.domain.sendings import Meaning, Reply, meaning_of
+from signoff.infra.retry_after import read_retry_after
 from signoff.infra.webhooks.public_addresses import Resolver, checked_addresses, parse_target, resolve_by_system
-from signoff.infra.webhooks.retry_after import read_retry_after
 
 # 15 s in all: until the status is there, and for the rest of the answer.
 TIMEOUT_SECONDS = 13.0

@@ -19,7 +19,7 @@ from signoff.domain.sendings import (
     after,
     meaning_of,
 )
-from signoff.infra.webhooks.retry_after import read_retry_after
+from signoff.infra.retry_after import read_retry_after
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
