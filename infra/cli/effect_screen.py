@@ -48,7 +48,7 @@ def print_effect(effect: View) -> None:
     _print_part("Alarms", effect["alarms"], _alarm)
     _print_part("What operators did", effect["acts"], _act)
     _print_part("Waits for a second person", [effect["settlement"]] if effect["settlement"] else [], _settlement)
-    print_commands(effect)
+    _print_commands(effect)
 
 
 def _row(effect: View) -> tuple[object, ...]:
@@ -153,7 +153,7 @@ def _tail(text: str | None) -> str:
     return f": {text}" if text else ""
 
 
-def print_commands(effect: View) -> None:
+def _print_commands(effect: View) -> None:
     """What settles it, ready to copy."""
     ways = [f"signoff effects {way}" for way in settling_commands(effect)]
     if ways:

@@ -18,6 +18,7 @@ from signoff.domain.submitting import submit_job
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.job_screen import print_job, print_jobs
+from signoff.infra.cli.job_story import story
 from signoff.infra.cli.listing import Label, NewerThan, OlderThan, Read, age, labels, listing
 from signoff.infra.cli.output import JsonFlag, note, print_json
 from signoff.infra.postgres.views_jobs import JobFilter, job_status, list_jobs, show_job
@@ -125,6 +126,9 @@ def retry(job: JobId, token_file: TokenFile = None, json: JsonFlag = False) -> N
             return await show_job(conn, job, who)
 
     _print(act(work, token_file), json)
+
+
+app.command()(story)
 
 
 def _print(job: Mapping[str, Any], json: bool) -> None:

@@ -20,6 +20,7 @@ from signoff.infra.http.headers import LONGEST_WAIT_SECONDS, read_idempotency_ke
 from signoff.infra.http.openapi import LIST, READ, SUBMIT, WRITE, body, headers
 from signoff.infra.http.waiting import wait_for_job
 from signoff.infra.postgres.views_jobs import JobFilter, list_jobs, show_job
+from signoff.infra.postgres.views_story import show_story
 from signoff.infra.services import Services
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -75,6 +76,13 @@ async def list_(
 async def show(app: App, who: Caller, job_id: UUID) -> JSONResponse:
     """Show a job with its result and its pending reviews."""
     return await _answer(app, job_id, who)
+
+
+@router.get("/{job_id}/story", responses=READ)
+async def story(app: App, who: Caller, job_id: UUID) -> JSONResponse:
+    """Tell all that happened with a job, in order."""
+    async with app.store.connection() as conn:
+        return JSONResponse(await show_story(conn, job_id, who))
 
 
 @router.post("/{job_id}/cancel", responses=WRITE)

@@ -51,6 +51,18 @@ async def show_review(conn: AsyncConnection[DictRow], review_id: UUID, who: Prin
     return {**view, "acts": (await acts_of(conn, [review_id]))[review_id]}
 
 
+async def reviews_of_job(conn: AsyncConnection[DictRow], job_id: UUID, who: Principal) -> list[dict[str, Any]]:
+    """All of a job that `who` may see, oldest first, each with its acts."""
+    query = Query()
+    may_read_reviews(query, who)
+    query.add_equal(r__job_id=job_id)
+    sql = f"{HEADS} WHERE {query.where} ORDER BY r.created_at, r.id"
+    heads = await (await conn.execute(sql, query.parameters)).fetchall()
+    acts = await acts_of(conn, [head["id"] for head in heads])
+    views = await _views(conn, heads, who)
+    return [{**view, "acts": acts[head["id"]]} for head, view in zip(heads, views, strict=True)]
+
+
 async def require_readable(conn: AsyncConnection[DictRow], review_id: UUID, who: Principal) -> None:
     """Raises ReviewNotFound for who may not even know of the review."""
     query = Query()
