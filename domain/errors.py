@@ -330,6 +330,12 @@ class EffectNotReplayable(Conflict):
     code = "effect_not_replayable"
 
 
+class EffectPurged(Conflict):
+    """Its arguments and its result are no longer kept."""
+
+    code = "effect_purged"
+
+
 class PrincipalExists(Conflict):
     code = "principal_exists"
 
