@@ -24,6 +24,7 @@ from signoff.infra.hints import (
 from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.pool import CONNECTION
 from signoff.infra.postgres.schema import require_current_schema
+from signoff.infra.restore_watch import require_not_restored
 from signoff.infra.settings import Settings
 from signoff.workers import intake
 from signoff.workers.faults import Faults, NoFaults
@@ -39,11 +40,12 @@ def run_worker(settings: Settings, addresses: Addresses, faults: Faults | None =
     """Serves the agents of `SIGNOFF_AGENTS` until told to stop. Returns the exit code.
 
     Raises:
-        SettingsInvalid, AgentInvalid, PolicyInvalid, SchemaOutdated, StoreUnavailable: before anything is taken.
+        SettingsInvalid, AgentInvalid, PolicyInvalid, SchemaOutdated, StoreUnavailable,
+        DatabaseRestored: before anything is taken.
     """
     require_no_token(settings)
     agents = serve_agents(settings)
-    asyncio.run(register(addresses.database_url, list(agents.values())))
+    asyncio.run(register(addresses, settings.publish_timeout_seconds, list(agents.values())))
     # Shared with children that are forked later: how a drain reaches them.
     draining = multiprocessing.Event()
     process = ProcessOf(Parts(settings, addresses, agents, faults or NoFaults(), draining.is_set))
@@ -72,18 +74,19 @@ def require_no_token(settings: Settings) -> None:
         raise SettingsInvalid("SIGNOFF_TOKEN is set: a worker must not hold a token that its agents could decide with")
 
 
-async def register(database_url: str, served: list[Served]) -> None:
+async def register(addresses: Addresses, timeout_seconds: float, served: list[Served]) -> None:
     """Tells the store of the agents: names, tools and policies.
 
     Raises:
-        SchemaOutdated, StoreUnavailable.
+        SchemaOutdated, StoreUnavailable, DatabaseRestored.
     """
     try:
-        conn = await psycopg.AsyncConnection.connect(database_url, connect_timeout=10, **CONNECTION)
+        conn = await psycopg.AsyncConnection.connect(addresses.database_url, connect_timeout=10, **CONNECTION)
     except psycopg.OperationalError as error:
         raise Unavailable(f"the database can't be reached: {error}") from error
     async with conn:
         await require_current_schema(conn)
+        await require_not_restored(conn, addresses.redis_url, timeout_seconds)
         for one in served:
             await AgentTable(conn).register(one.agent.name, one.agent.describe(), one.agent.loaded_policy)
 

@@ -12,6 +12,7 @@ from signoff.infra.hints import CeleryHints
 from signoff.infra.mail import Mailer, relay_of
 from signoff.infra.redis.intake import TakeDecisions, TakeJobs
 from signoff.infra.redis.publishing import ForgetOldEvents, PublishEvents
+from signoff.infra.restore_watch import WatchDatabase, require_not_restored
 from signoff.infra.settings import Settings
 from signoff.infra.webhooks.outbound import Poster
 from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, Seldom, recovery, run_activities
@@ -19,6 +20,7 @@ from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
 
 SECONDS_BETWEEN_FORGETTING = 60.0
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Stream(Activity, Protocol):
@@ -35,6 +37,9 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
     try:
         async with open_services(settings, addresses, hints=hints) as services:
             store = services.store
+            async with store.connection() as conn:
+                await require_not_restored(conn, redis_url, settings.publish_timeout_seconds)
+            watch = WatchDatabase(store, redis_url, settings.publish_timeout_seconds)
             streams: list[Stream] = [
                 PublishEvents(store, redis_url, settings),
                 TakeJobs(store, hints, redis_url, settings),
@@ -48,10 +53,18 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                     Seldom(ForgetOldSendings(store), SECONDS_BETWEEN_FORGETTING),
                 ]
                 fanning = FanOutEvents(store, settings.public_url)
-                activities = [*recovery(store, hints, settings), SealAudit(store), fanning, *streams, *forgetting]
+                watching = Seldom(watch, SECONDS_BETWEEN_LOOKS)
+                activities = [
+                    *recovery(store, hints, settings),
+                    SealAudit(store),
+                    watching,
+                    fanning,
+                    *streams,
+                    *forgetting,
+                ]
                 await run_activities(activities, settings.dispatch_interval_seconds, stop)
             finally:
-                for stream in streams:
+                for stream in (*streams, watch):
                     await stream.close()
     finally:
         await asyncio.to_thread(hints.close)

@@ -37,7 +37,7 @@ class Schema:
 
 
 async def require_current_schema(conn: AsyncConnection[DictRow]) -> None:
-    """Raises SchemaOutdated unless this code may work on the database: at its revision, or a newer one that takes it."""
+    """Raises SchemaOutdated unless the database is at this code's revision, or at a newer one that takes this code."""
     schema = await schema_of(conn)
     if not schema.fits:
         advice = "this version is older than the database takes" if schema.is_newer else "run `signoff migrate`"
