@@ -17,31 +17,41 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from signoff.domain.errors import SchemaOutdated, StoreUnavailable
+from signoff.infra.postgres.schema import REVISION, require_current_schema, schema_of
 
 OLDEST_POSTGRES = 150000
 LOCK = 7405311862114  # any constant that nobody else in the database uses
 LOCK_WAIT_SECONDS = 120.0
 
+Connection = psycopg.AsyncConnection[DictRow]
 
-async def migrate(database_url: str) -> None:
-    """Brings the database to this version's schema. Safe to call from many processes at once.
+
+async def migrate(database_url: str) -> str:
+    """Brings the database to this version's schema. Safe to call from many processes at once. Returns where it is then.
+
+    A newer database that takes this version is left as it is.
 
     Raises:
-        SchemaOutdated: the server is older than PostgreSQL 15, or an index is invalid.
+        SchemaOutdated: the server is older than PostgreSQL 15, the database too new, or an index invalid.
         StoreUnavailable: the server can't be reached, or another migration did not end in time.
     """
     async with _connect(database_url) as conn, _alone(conn):
         await _require_version(conn)
+        found = await schema_of(conn)
+        if found.is_newer:
+            await require_current_schema(conn)
+            return str(found.revision)
         await conn.execute("CREATE SCHEMA IF NOT EXISTS signoff")
         await conn.execute("CREATE SCHEMA IF NOT EXISTS langgraph")
         await asyncio.to_thread(_run_alembic, database_url)
         await AsyncPostgresSaver(conn).setup()
         await _require_valid_indexes(conn)
+    return REVISION
 
 
 def head_revision() -> str:
@@ -72,7 +82,7 @@ def _sqlalchemy_url(database_url: str) -> str:
 
 
 @asynccontextmanager
-async def _connect(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[dict[str, object]]]:
+async def _connect(database_url: str) -> AsyncIterator[Connection]:
     try:
         conn = await psycopg.AsyncConnection.connect(
             database_url, autocommit=True, row_factory=dict_row, options="-c search_path=langgraph"
@@ -84,7 +94,7 @@ async def _connect(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[d
 
 
 @asynccontextmanager
-async def _alone(conn: psycopg.AsyncConnection[dict[str, object]]) -> AsyncIterator[None]:
+async def _alone(conn: Connection) -> AsyncIterator[None]:
     deadline = asyncio.get_running_loop().time() + LOCK_WAIT_SECONDS
     while not await _try_lock(conn):
         if asyncio.get_running_loop().time() > deadline:
@@ -96,17 +106,17 @@ async def _alone(conn: psycopg.AsyncConnection[dict[str, object]]) -> AsyncItera
         await conn.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
 
-async def _try_lock(conn: psycopg.AsyncConnection[dict[str, object]]) -> bool:
+async def _try_lock(conn: Connection) -> bool:
     row = await (await conn.execute("SELECT pg_try_advisory_lock(%s) AS got", (LOCK,))).fetchone()
     return row is not None and bool(row["got"])
 
 
-async def _require_version(conn: psycopg.AsyncConnection[dict[str, object]]) -> None:
+async def _require_version(conn: Connection) -> None:
     if conn.info.server_version < OLDEST_POSTGRES:
         raise SchemaOutdated(f"PostgreSQL 15 or newer is needed, this is {conn.info.server_version // 10000}")
 
 
-async def _require_valid_indexes(conn: psycopg.AsyncConnection[dict[str, object]]) -> None:
+async def _require_valid_indexes(conn: Connection) -> None:
     cursor = await conn.execute(
         "SELECT i.indexrelid::regclass::text AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"

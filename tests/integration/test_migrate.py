@@ -48,6 +48,20 @@ async def test_an_index_that_an_interrupted_build_left_invalid_is_reported(empty
         await migrate(empty_database)
 
 
+async def test_a_newer_database_is_worked_on_as_far_as_it_says(empty_database: str) -> None:
+    await migrate(empty_database)
+    async with await psycopg.AsyncConnection.connect(empty_database, autocommit=True) as conn:
+        await conn.execute("UPDATE signoff.schema_version SET version_num = '9999'")
+        assert await _is_current(empty_database)
+        assert await migrate(empty_database) == "9999"
+
+        await conn.execute("UPDATE signoff.schema_compatibility SET oldest = '9998'")
+        with pytest.raises(SchemaOutdated, match="older than the database takes"):
+            await _is_current(empty_database)
+        with pytest.raises(SchemaOutdated, match="older than the database takes"):
+            await migrate(empty_database)
+
+
 async def _is_current(url: str) -> bool:
     pool = make_pool(url, 1)
     await pool.open()
