@@ -33,6 +33,7 @@ class SendingStatus(StrEnum):
     pending = "pending"
     sent = "sent"
     dead = "dead"
+    discarded = "discarded"  # was dead, and an operator has given it up
 
 
 class Meaning(StrEnum):

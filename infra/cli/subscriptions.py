@@ -15,6 +15,7 @@ from signoff.domain.sendings import SendingStatus
 from signoff.domain.subscriptions import SubscriptionKind
 from signoff.infra.cli.acting import TokenFile, act
 from signoff.infra.cli.apps import command_group
+from signoff.infra.cli.listing import NewerThan, OlderThan, Read, age, listing
 from signoff.infra.cli.output import JsonFlag, note, print_json, print_line
 from signoff.infra.cli.paging import DEFAULT_ROWS, Cursor, Limit
 from signoff.infra.cli.subscriptions_screen import print_sendings, print_subscription, print_subscriptions
@@ -162,25 +163,21 @@ def rotate(
 
 
 @app.command()
+@listing("sendings", print_sendings)
 def sendings(
-    subscription: Subscription,
-    status: Annotated[SendingStatus | None, typer.Option(help="Only sendings in this state")] = None,
+    subscription: Annotated[
+        str | None, typer.Argument(metavar="SUBSCRIPTION", help="Its name, or its id; default: of all")
+    ] = None,
+    status: Annotated[list[SendingStatus] | None, typer.Option(help="Only sendings in this state; repeatable")] = None,
     job: Annotated[UUID | None, typer.Option(help="Only events of this job")] = None,
     event_id: Annotated[UUID | None, typer.Option(help="Only this event")] = None,
-    limit: Limit = DEFAULT_ROWS,
-    cursor: Cursor = None,
-    token_file: TokenFile = None,
-    json: JsonFlag = False,
-) -> None:
+    event: Annotated[str | None, typer.Option(metavar="TYPE", help="Only events of this type")] = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+) -> Read:
     """List what was sent, or is to be, newest first."""
-
-    async def work(services: Services, who: Principal) -> dict[str, Any]:
-        async with services.store.connection() as conn:
-            wanted = SendingFilter(status, job, event_id)
-            return await list_sendings(conn, subscription, wanted, who, Page(limit, cursor))
-
-    page = act(work, token_file)
-    print_json(page) if json else print_sendings(page)
+    wanted = SendingFilter(status or (), job, event_id, event, age(older_than, newer_than))
+    return lambda conn, who, page: list_sendings(conn, subscription, wanted, who, page)
 
 
 @app.command()

@@ -37,7 +37,7 @@ def print_subscription(found: View) -> None:
 
 
 def print_sendings(page: View) -> None:
-    columns = ("sending", "event", "status", "attempts", "last answer", "last", "next", "job")
+    columns = ("sending", "subscription", "event", "status", "attempts", "last answer", "last", "next", "job")
     print_table(columns, [_sending(row) for row in page["sendings"]])
     more(page)
 
@@ -66,5 +66,5 @@ def _secret(secret: View) -> str:
 
 def _sending(row: View) -> tuple[object, ...]:
     answer = row["last_error"] or row["last_status"]
-    names = (row["sending_id"], row["event_type"], row["status"], row["attempts"])
+    names = (row["sending_id"], row["subscription"], row["event_type"], row["status"], row["attempts"])
     return (*names, answer, moment(row["last_at"]), moment(row["next_at"]), row["job_id"])

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from signoff.infra.http import (
     delegations,
     effect_acts,
+    effect_result,
     effects,
     endpoints,
     events,
@@ -18,6 +19,7 @@ from signoff.infra.http import (
     jobs,
     review_acts,
     reviews,
+    sendings,
     standing,
     subscriptions,
     webhooks,
@@ -52,8 +54,10 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
         endpoints,
         effects,
         effect_acts,
+        effect_result,
         events,
         subscriptions,
+        sendings,
         health,
     )
     for part in parts:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
 from signoff.domain.authority import Principal
 from signoff.domain.effects import EffectStatus
-from signoff.infra.http.asking import App, Caller, Paging
+from signoff.infra.http.asking import Ages, App, Caller, Labels, Paging
 from signoff.infra.http.openapi import LIST, READ
 from signoff.infra.postgres.views_effects import EffectFilter, list_effects, show_effect
 from signoff.infra.services import Services
@@ -25,13 +25,19 @@ async def list_(
     app: App,
     who: Caller,
     page: Paging,
-    status: EffectStatus | None = None,
+    age: Ages,
+    labels: Labels,
+    status: Annotated[list[EffectStatus] | None, Query()] = None,
     tool: str | None = None,
+    agent: str | None = None,
     job: UUID | None = None,
+    reviewer: str | None = None,
+    error: str | None = None,
 ) -> JSONResponse:
     """List the effects of jobs that the caller may read, newest first."""
+    wanted = EffectFilter(status or (), tool, job, agent, reviewer, error, age, labels)
     async with app.store.connection() as conn:
-        return JSONResponse(await list_effects(conn, EffectFilter(status, tool, job), who, page))
+        return JSONResponse(await list_effects(conn, wanted, who, page))
 
 
 @router.get("/{operation_id}", responses=READ)

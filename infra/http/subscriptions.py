@@ -17,9 +17,9 @@ from signoff.domain.sendings import SendingStatus
 from signoff.domain.subscriptions import MAX_TARGET_CHARACTERS, MAX_VALUE_CHARACTERS, MAX_VALUES, SubscriptionKind
 from signoff.infra.http.asking import App, Caller, JsonBody, Paging
 from signoff.infra.http.openapi import WRITE, body, problems
+from signoff.infra.http.sendings import Wanted
 from signoff.infra.postgres.sendings import Range
 from signoff.infra.postgres.views_subscriptions import (
-    SendingFilter,
     list_sendings,
     list_subscriptions,
     show_subscription,
@@ -142,18 +142,10 @@ async def rotate(app: App, who: Caller, subscription: Reference, raw: JsonBody) 
 
 
 @router.get("/{subscription}/sendings", responses=_READ)
-async def sendings(
-    app: App,
-    who: Caller,
-    subscription: Reference,
-    page: Paging,
-    status: SendingStatus | None = None,
-    job: UUID | None = None,
-    event: UUID | None = None,
-) -> JSONResponse:
+async def sendings(app: App, who: Caller, subscription: Reference, page: Paging, wanted: Wanted) -> JSONResponse:
     """List what was sent there, or is to be, newest first."""
     async with app.store.connection() as conn:
-        return JSONResponse(await list_sendings(conn, subscription, SendingFilter(status, job, event), who, page))
+        return JSONResponse(await list_sendings(conn, subscription, wanted, who, page))
 
 
 @router.post("/{subscription}/redeliver", responses=WRITE, openapi_extra=body(REDELIVER))

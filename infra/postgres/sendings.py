@@ -122,7 +122,8 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which of a subscription's sendings; None stands for any. Those that are pending are never among them."""
+    """Which of a subscription's sendings; None stands for any. Those that are pending are never among them, those that
+    were discarded only where they are named."""
 
     sending_id: UUID | None = None
     status: SendingStatus | None = None
@@ -202,6 +203,8 @@ class SendingTable:
 def _ended(subscription_id: UUID, wanted: Range) -> tuple[str, dict[str, Any]]:
     conditions = ["subscription_id = %(subscription_id)s", "status <> 'pending'"]
     parameters: dict[str, Any] = {"subscription_id": subscription_id}
+    if wanted.sending_id is None and wanted.status is None:
+        conditions.append("status <> 'discarded'")
     for name, condition in {
         "sending_id": "id = %(sending_id)s",
         "status": "status = %(status)s",

@@ -50,7 +50,7 @@ OF_REVIEWER = "EXISTS (SELECT 1 FROM signoff.decisions o WHERE o.id = e.decision
 class EffectFilter:
     """Which effects; None and nothing stand for any. `reviewer`: the person who allowed it."""
 
-    status: Sequence[EffectStatus] | EffectStatus | None = ()
+    status: Sequence[EffectStatus] = ()
     tool: str | None = None
     job_id: UUID | None = None
     agent: str | None = None
@@ -61,7 +61,7 @@ class EffectFilter:
 
     def apply(self, query: Query) -> None:
         """For rows of `signoff.effects e` with `signoff.jobs j`. Raises InvalidRequest."""
-        query.add_words("e.status", [self.status] if isinstance(self.status, EffectStatus) else self.status or ())
+        query.add_words("e.status", self.status)
         query.add_equal(e__tool=self.tool, e__job_id=self.job_id, e__agent=self.agent, e__error_code=self.error)
         query.add_age("e.created_at", self.age)
         query.add_labels("j.labels", self.labels)

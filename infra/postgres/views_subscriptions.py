@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from signoff.domain.authority import Principal, Right, require_right
+from signoff.domain.filters import ANY_AGE, Age
 from signoff.domain.sendings import SendingStatus
 from signoff.infra.postgres.subscriptions import SubscriptionTable
 from signoff.infra.postgres.views import Page, Query, iso, split_page
@@ -24,18 +26,37 @@ SECRETS = """
 SELECT created_at, ends_at FROM signoff.subscription_secrets
 WHERE subscription_id = %s AND (ends_at IS NULL OR ends_at > clock_timestamp()) ORDER BY position DESC
 """
-SENDING = """id, event_id, event_cursor, event_type, job_id, sequence, status, attempts, created_at,
-    CASE WHEN status = 'pending' THEN next_at END AS next_at, last_at, last_status, last_error, sent_at"""
+SENDING = """s.id, n.name AS subscription, s.event_id, s.event_cursor, s.event_type, s.job_id, s.sequence, s.status,
+    s.attempts, s.created_at, CASE WHEN s.status = 'pending' THEN s.next_at END AS next_at, s.last_at, s.last_status,
+    s.last_error, s.sent_at"""
+SENDING_NAMES = (
+    "subscription",
+    "event_cursor",
+    "event_type",
+    "sequence",
+    "status",
+    "attempts",
+    "last_status",
+    "last_error",
+)
 SENDING_TIMES = ("created_at", "next_at", "last_at", "sent_at")
 
 
 @dataclass(frozen=True, slots=True)
 class SendingFilter:
-    """Which sendings; None stands for any."""
+    """Which sendings; None and nothing stand for any."""
 
-    status: SendingStatus | None = None
+    status: Sequence[SendingStatus] = ()
     job_id: UUID | None = None
     event_id: UUID | None = None
+    event_type: str | None = None
+    age: Age = ANY_AGE
+
+    def apply(self, query: Query) -> None:
+        """Raises InvalidRequest."""
+        query.add_words("s.status", self.status)
+        query.add_equal(s__job_id=self.job_id, s__event_id=self.event_id, s__event_type=self.event_type)
+        query.add_age("s.created_at", self.age)
 
 
 async def list_subscriptions(
@@ -69,22 +90,23 @@ async def show_subscription(conn: AsyncConnection[DictRow], reference: str, who:
 
 
 async def list_sendings(
-    conn: AsyncConnection[DictRow], reference: str, wanted: SendingFilter, who: Principal, page: Page | None = None
+    conn: AsyncConnection[DictRow],
+    reference: str | None,
+    wanted: SendingFilter,
+    who: Principal,
+    page: Page | None = None,
 ) -> dict[str, Any]:
-    """{"sendings", "next"} of one subscription: newest first. Raises RightMissing, SubscriptionNotFound."""
+    """{"sendings", "next"} of one subscription, or of all: newest first. Raises RightMissing, SubscriptionNotFound."""
     require_right(who, Right.operate)
     page = page or Page()
-    id_ = (await SubscriptionTable(conn).find(reference)).id
     query = Query()
-    query.add_equal(subscription_id=id_, status=wanted.status, job_id=wanted.job_id, event_id=wanted.event_id)
-    query.add_page(page, "created_at", "id", UUID)
-    rows = await (
-        await conn.execute(
-            f"SELECT {SENDING} FROM signoff.sendings WHERE {query.where}"
-            " ORDER BY created_at DESC, id DESC LIMIT %(rows)s",
-            query.parameters,
-        )
-    ).fetchall()
+    if reference is not None:
+        query.add_equal(s__subscription_id=(await SubscriptionTable(conn).find(reference)).id)
+    wanted.apply(query)
+    query.add_page(page, "s.created_at", "s.id", UUID)
+    sql = f"""SELECT {SENDING} FROM signoff.sendings s JOIN signoff.subscriptions n ON n.id = s.subscription_id
+        WHERE {query.where} ORDER BY s.created_at DESC, s.id DESC LIMIT %(rows)s"""
+    rows = await (await conn.execute(sql, query.parameters)).fetchall()
     kept, after = split_page(rows, page, "id")
     return {"sendings": [_sending(row) for row in kept], "next": after}
 
@@ -106,7 +128,16 @@ def _shown_target(kind: str, target: str) -> str:
 def _sending(row: DictRow) -> dict[str, Any]:
     ids = {"sending_id": str(row["id"]), "event_id": str(row["event_id"])}
     job = None if row["job_id"] is None else str(row["job_id"])
-    names = ("event_cursor", "event_type", "sequence", "status", "attempts", "last_status", "last_error")
+    names = (
+        "subscription",
+        "event_cursor",
+        "event_type",
+        "sequence",
+        "status",
+        "attempts",
+        "last_status",
+        "last_error",
+    )
     return {
         **ids,
         "job_id": job,
