@@ -39,7 +39,8 @@ AnyCondition = Condition | Called | Elsewhere
 class Policy:
     """Rules in order, first match wins. A call that no rule matches is denied.
 
-    A condition that can't be evaluated means review, by the rule's reviewers or else by `fallback_reviewers`.
+    A condition that can't be evaluated means review, by the rule's reviewers or else by `fallback_reviewers`. What no
+    rule matches, or no condition can judge, counts as high-risk.
     Raises PolicyInvalid with all that is wrong: `details["problems"]` is a list of `{where, message}`.
     """
 
@@ -90,7 +91,7 @@ class Policy:
                     return self._without_answer(name, _hiding(rule, hidden), variables, error)
             reason = f"{name!r} says {rule.verdict}"
             return self._judgement(rule.verdict, name, _hiding(rule, hidden), variables, reason)
-        return Judgement(Verdict.deny, "no rule", self.digest, "no rule of the policy allows it")
+        return Judgement(Verdict.deny, "no rule", self.digest, "no rule of the policy allows it", high_risk=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Compiled conditions can't be pickled or copied; they are made anew.
@@ -145,7 +146,7 @@ class Policy:
         # What nobody could look into is nothing for time to approve.
         timed = rule.at_deadline is AtDeadline.approve
         at_deadline = AtDeadline.reject if timed else rule.at_deadline
-        return replace(found, evaluated=isinstance(error, NotHere), at_deadline=at_deadline)
+        return replace(found, evaluated=isinstance(error, NotHere), at_deadline=at_deadline, high_risk=True)
 
     def _judgement(
         self, verdict: Verdict, name: str, rule: Rule, variables: Mapping[str, Any], reason: str

@@ -21,8 +21,9 @@ class Judgement:
     """What a policy says of one call, by which rule and why. `reviewers` are those to ask if it is a review.
 
     `hidden` are paths into the arguments; `description` and `shown` hold nothing of what they hide. `escalate_to` are
-    those who are asked when the deadline has passed, if `at_deadline` says so. Not `evaluated`: a review because some
-    condition, perhaps of a rule that denies, has no answer anywhere.
+    those who are asked when the deadline has passed, if `at_deadline` says so. `high_risk`: what one operator finds out
+    about an effect of the call, another has to confirm. Not `evaluated`: a review because some condition, perhaps of a
+    rule that denies, has no answer anywhere.
     """
 
     verdict: Verdict
@@ -42,6 +43,7 @@ class Judgement:
     escalate_to: tuple[str, ...] = ()
     tool_changes: tuple[str, ...] = ()
     edits_need_another: bool = False
+    high_risk: bool = False
     evaluated: bool = True
 
     @property
@@ -73,6 +75,7 @@ def settings(rule: Rule) -> dict[str, Any]:
         "escalate_to": rule.escalate_to,
         "tool_changes": rule.tool_changes,
         "edits_need_another": rule.edits_need_another,
+        "high_risk": rule.high_risk,
     }
 
 

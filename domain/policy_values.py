@@ -181,5 +181,6 @@ RULE_CHECKS: Mapping[str, Check] = {
     "show": _each(fact_path_problems),
     "tool_changes": _each(pattern),
     "edits_need_another": _flag,
+    "high_risk": _flag,
 }
 RULE_KEYS: tuple[str, ...] = tuple(RULE_CHECKS)

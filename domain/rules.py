@@ -22,6 +22,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "show": (),
     "tool_changes": (),
     "edits_need_another": False,
+    "high_risk": False,
 }
 _TEXTS = ("reviewers", "escalate_to", "hide", "show", "tool_changes")
 _SECONDS = ("deadline_seconds", "approval_valid_for_seconds")
@@ -35,7 +36,8 @@ class Rule:
     rule that allows or denies they are who is asked if the condition can't be evaluated.
     `description` is read by the reviewer and may name facts of the call: `Refund {args.amount}`. `hide` are paths into
     the arguments, `show` facts that the reviewer sees beside the call, `tool_changes` patterns of tools that an edit
-    may change to. Raises PolicyInvalid with all that is wrong.
+    may change to. `high_risk`: two operators settle an effect of such a call. Raises PolicyInvalid with all that is
+    wrong.
     """
 
     tool: str
@@ -56,6 +58,7 @@ class Rule:
     show: tuple[str, ...] = ()
     tool_changes: tuple[str, ...] = ()
     edits_need_another: bool = False
+    high_risk: bool = False
 
     def __post_init__(self) -> None:
         raise_problems(described(problem, self.raw()) for problem in rule_problems(self.raw(), 0))
@@ -127,9 +130,10 @@ def allow(
     reviewers: Sequence[str] = (),
     description: str | None = None,
     hide: Sequence[str] = (),
+    high_risk: bool = False,
 ) -> Rule:
     """Calls run without asking. `reviewers` are asked if `when` can't be evaluated."""
-    return _unasked(Verdict.allow, tool, when, name, reviewers, description, hide)
+    return _unasked(Verdict.allow, tool, when, name, reviewers, description, hide, high_risk)
 
 
 def deny(
@@ -140,9 +144,10 @@ def deny(
     reviewers: Sequence[str] = (),
     description: str | None = None,
     hide: Sequence[str] = (),
+    high_risk: bool = False,
 ) -> Rule:
     """Calls never run. `reviewers` are asked if `when` can't be evaluated."""
-    return _unasked(Verdict.deny, tool, when, name, reviewers, description, hide)
+    return _unasked(Verdict.deny, tool, when, name, reviewers, description, hide, high_risk)
 
 
 def review(
@@ -164,6 +169,7 @@ def review(
     show: Sequence[str] = (),
     tool_changes: Sequence[str] = (),
     edits_need_another: bool = False,
+    high_risk: bool = False,
 ) -> Rule:
     """Calls wait until `approvals` people, of the groups or named as `@name`, approve; one who rejects ends it."""
     return Rule(
@@ -185,6 +191,7 @@ def review(
         show=_tuple(show),
         tool_changes=_tuple(tool_changes),
         edits_need_another=edits_need_another,
+        high_risk=high_risk,
     )
 
 
@@ -196,6 +203,7 @@ def _unasked(
     reviewers: Sequence[str],
     description: str | None,
     hide: Sequence[str],
+    high_risk: bool,
 ) -> Rule:
     return Rule(
         tool=tool,
@@ -205,6 +213,7 @@ def _unasked(
         reviewers=_tuple(reviewers),
         description=description,
         hide=_tuple(hide),
+        high_risk=high_risk,
     )
 
 

@@ -55,6 +55,7 @@ def _facts(judgement: Judgement) -> dict[str, Any]:
         "rule": judgement.rule,
         "reason": judgement.reason,
         **(_asked(judgement) if judgement.verdict is Verdict.review else _NOBODY),
+        "high_risk": judgement.high_risk,
         "description": judgement.description,
         "hidden": list(judgement.hidden),
         "policy_digest": judgement.policy_digest,

@@ -97,6 +97,7 @@ def test_a_review_with_all_that_the_rule_says(file: Path) -> None:
         "tool_changes": [],
         "edits_need_another": False,
         "shown": {"destination": None, "args.card": "(missing)"},
+        "high_risk": False,
         "description": "A refund of 500 can't be called back.",
         "hidden": ["card"],
     }

@@ -147,8 +147,8 @@ def test_settings_of_a_review_stand_idle_where_nobody_is_asked(key: str) -> None
 
 
 def test_what_hides_or_describes_is_never_idle() -> None:
-    Policy([allow("a", hide=["x"], description="y"), deny("b", hide=["x"], description="y")])
-    asked = set(RULE_KEYS) - {"tool", "verdict", "name", "when", "description", "hide"}
+    Policy([allow("a", hide=["x"], description="y", high_risk=True), deny("b", hide=["x"], description="y")])
+    asked = set(RULE_KEYS) - {"tool", "verdict", "name", "when", "description", "hide", "high_risk"}
     assert asked == set(ASKING) == set(SETTINGS)
 
 
