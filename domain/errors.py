@@ -165,6 +165,18 @@ class UnreadableArguments(Invalid):
     code = "unreadable_arguments"
 
 
+class PlanTooLarge(Invalid):
+    """A replay of more than was allowed; `details["acts"]` is how many it would do, `details["limit"]` how many may."""
+
+    code = "plan_too_large"
+
+
+class PlanAltered(Invalid):
+    """Not a plan as it was made."""
+
+    code = "plan_altered"
+
+
 class AddressRefused(Invalid):
     """Where a subscription may not send to."""
 
@@ -202,6 +214,18 @@ class EndpointMayNotSpeak(Forbidden):
     code = "endpoint_may_not_speak"
 
 
+class PersonNeeded(Forbidden):
+    """Only a person may say this, not a service."""
+
+    code = "person_needed"
+
+
+class SecondPersonNeeded(Forbidden):
+    """Who found it out does not confirm it."""
+
+    code = "second_person_needed"
+
+
 class BeyondAuthority(Forbidden):
     """A reviewer, whose grants don't cover this call."""
 
@@ -225,6 +249,16 @@ class ReviewNotFound(NotFound):
 
 class EffectNotFound(NotFound):
     code = "effect_not_found"
+
+
+class SettlementNotFound(NotFound):
+    """Nothing that was found out about the effect waits to be confirmed."""
+
+    code = "settlement_not_found"
+
+
+class AlarmNotFound(NotFound):
+    code = "alarm_not_found"
 
 
 class EndpointNotFound(NotFound):
@@ -328,6 +362,52 @@ class EffectNotInDoubt(Conflict):
 
 class EffectNotReplayable(Conflict):
     code = "effect_not_replayable"
+
+
+class EffectNotProbeable(Conflict):
+    """Its provider can't be asked what became of it."""
+
+    code = "effect_not_probeable"
+
+
+class EffectNotRepeatable(Conflict):
+    """Only what has succeeded can be undone or executed again, and not what another request does already."""
+
+    code = "effect_not_repeatable"
+
+
+class CompensationUndeclared(Conflict):
+    """Its tool does not say what undoes it, or what it needs for that is not known."""
+
+    code = "compensation_undeclared"
+
+
+class CallDenied(Conflict):
+    """The policy denies the call, or names nobody who could be asked about it."""
+
+    code = "call_denied"
+
+
+class SettlementOpen(Conflict):
+    """What somebody found out about the effect waits for a second person; `details["settlement_id"]` is it."""
+
+    code = "settlement_open"
+
+
+class SettlementOutdated(Conflict):
+    """The effect has moved since, or who found it out may no longer settle effects: nobody can confirm it."""
+
+    code = "settlement_outdated"
+
+
+class AlarmAcknowledged(Conflict):
+    code = "alarm_acknowledged"
+
+
+class PlanOutdated(Conflict):
+    """The world has changed since the plan was made; `details["entries"]` are where."""
+
+    code = "plan_outdated"
 
 
 class EffectPurged(Conflict):
