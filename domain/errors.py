@@ -299,6 +299,10 @@ class SendingNotFound(NotFound):
     code = "sending_not_found"
 
 
+class DeadLetterNotFound(NotFound):
+    code = "dead_letter_not_found"
+
+
 # --- right in form, but not now ------------------------------------------------------------------------
 
 
@@ -459,6 +463,18 @@ class SubscriptionDisabled(Conflict):
     """Nothing is sent there; enable it first."""
 
     code = "subscription_disabled"
+
+
+class DeadLetterSettled(Conflict):
+    """It was requeued or discarded already."""
+
+    code = "dead_letter_settled"
+
+
+class DeadLetterNotRequeueable(Conflict):
+    """Nothing that is left of it could be taken: its sender has to send it again."""
+
+    code = "dead_letter_not_requeueable"
 
 
 # --- away ------------------------------------------------------------------------------------------------

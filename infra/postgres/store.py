@@ -15,6 +15,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
 from signoff.infra.postgres.audit_actor import name_actor
+from signoff.infra.postgres.dead_letters import DeadLetterTable
 from signoff.infra.postgres.deliveries import DeliveryTable
 from signoff.infra.postgres.doubt import DoubtTable
 from signoff.infra.postgres.effects import EffectTable
@@ -90,6 +91,10 @@ class PostgresTransaction:
     @cached_property
     def deliveries(self) -> DeliveryTable:
         return DeliveryTable(self.conn)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetterTable:
+        return DeadLetterTable(self.conn)
 
     @cached_property
     def operator_acts(self) -> OperatorActTable:

@@ -108,7 +108,7 @@ class TakeEntries(ABC):
 
 
 class TakeJobs(TakeEntries):
-    """`job`: the JSON body of POST /v1/jobs."""
+    """`job`: the JSON body of POST /v1/jobs. `idempotency_key`: that of a body without one."""
 
     stream = JOBS
     refusal = EventType.job_refused
@@ -119,7 +119,7 @@ class TakeJobs(TakeEntries):
         if body is None:
             await self._set_aside(origin, entry, missing("job"))
         else:
-            await self._intake.take_job(origin, body)
+            await self._intake.take_job(origin, body, _text(entry.fields, "idempotency_key") or None)
 
     def _beside(self, fields: Fields) -> str:
         return "the payload is all of it"
