@@ -26,14 +26,16 @@ MAX_REFERENCE_CHARACTERS = 200
 class Answer:
     """What one attempt came to; `result` is there if and only if it succeeded.
 
-    `reference` is how the provider calls it, `retry_after` when it wants to be asked again. `recorded` is the effect
-    where what the tool did was committed together with its record.
+    `reference` is how the provider calls it, `retry_after` when it wants to be asked again. `aside` is the whole
+    result, where `result` is but its beginning. `recorded` is the effect where what the tool did was committed together
+    with its record.
     """
 
     outcome: Outcome
     message: str | None
     result: tuple[str, bytes] | None
     reference: str | None = None
+    aside: tuple[str, bytes] | None = None
     retry_after: timedelta | None = None
     recorded: Effect | None = None
 
@@ -46,7 +48,7 @@ async def carry_out(
     try:
         with running(current):
             returned = await tool.ainvoke(call)
-        return replace(read_result(returned), reference=_reference(current))
+        return replace(read_result(returned, terms, current.operation_id), reference=_reference(current))
     except Refused as error:
         return _said(Outcome.refused, error)
     except NotApplied as error:
@@ -74,7 +76,7 @@ def _reference(current: CurrentEffect) -> str | None:
     return results.storable(text)[:MAX_REFERENCE_CHARACTERS] or None
 
 
-def read_result(returned: Any) -> Answer:
+def read_result(returned: Any, terms: Terms, operation_id: str) -> Answer:
     """The success that a tool has returned, or would have."""
     if isinstance(returned, Command):
         # It was carried out; only where it wants to go is not followed.
@@ -83,7 +85,8 @@ def read_result(returned: Any) -> Answer:
     if not isinstance(returned, ToolMessage):
         returned = ToolMessage(str(returned), tool_call_id="")
     try:
-        return Answer(Outcome.succeeded, None, results.pack(returned))
+        told, aside = results.within_limit(results.pack(returned), terms.max_result_bytes, operation_id)
+        return Answer(Outcome.succeeded, None, told, aside=aside)
     except Exception as error:
         # It happened; only its result can't be kept.
         text = f"[The call was carried out; its result can't be stored: {type(error).__name__}: {error}]"

@@ -214,7 +214,7 @@ class Executor:
         async def once() -> Effect:
             if answer.recorded is not None:
                 return answer.recorded
-            if answer.outcome is Outcome.succeeded:
+            if answer.outcome is Outcome.succeeded and answer.aside is None:
                 return await self._record_success(sent, answer)
             async with self._store.begin() as tx:
                 now = (await tx.jobs.fence(self._run.job)).now

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from signoff.domain.effects import Effect, EffectStatus, Found, Outcome, Terms, after_probe, ask_again_at
+from signoff.domain.effects import Effect, EffectStatus, Found, Terms, after_probe, ask_again_at
 from signoff.infra.postgres.store import PostgresTransaction
 from signoff.workers import results
 from signoff.workers.carrying import MAX_MESSAGE_CHARACTERS, MAX_REFERENCE_CHARACTERS, Answer, read_result
@@ -33,12 +33,12 @@ class Asks:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of asking. `result` is what the tool would have returned, packed, if it was applied."""
+    """What came of asking. `answer` is what the tool would have answered, if it was applied."""
 
     found: Found
     reference: str | None = None
     message: str | None = None
-    result: tuple[str, bytes] | None = None
+    answer: Answer | None = None
 
 
 async def ask_provider(asks: Asks, current: CurrentEffect, args: Mapping[str, Any]) -> Finding:
@@ -50,7 +50,7 @@ async def ask_provider(asks: Asks, current: CurrentEffect, args: Mapping[str, An
         with running(current):
             async with asyncio.timeout(LONGEST_SECONDS):
                 answer = probe(dict(args))
-                return _read(await answer if inspect.isawaitable(answer) else answer)
+                return _read(await answer if inspect.isawaitable(answer) else answer, asks)
     except TimeoutError:
         return Finding(Found.unknown, message=f"no answer within {LONGEST_SECONDS:g} s")
     except Exception as error:
@@ -66,8 +66,7 @@ async def settle(tx: PostgresTransaction, effect: Effect, terms: Terms, finding:
     if not steps:
         return await _look_again(tx, effect, ask_again_at(effect, terms, asked, now=now))
     for step in steps:
-        succeeded = step.to is EffectStatus.succeeded
-        answer = Answer(Outcome.succeeded, None, finding.result, finding.reference) if succeeded else None
+        answer = finding.answer if step.to is EffectStatus.succeeded else None
         effect = await take_step(tx, effect, step, actor, answer=answer)
     return effect
 
@@ -79,18 +78,18 @@ async def _look_again(tx: PostgresTransaction, effect: Effect, at: datetime | No
     return await tx.effects.wait(effect, at, "answer")
 
 
-def _read(answer: ProbeAnswer) -> Finding:
+def _read(answer: ProbeAnswer, asks: Asks) -> Finding:
     found = Found(answer.found)
     reference = None if answer.reference is None else results.storable(str(answer.reference))[:MAX_REFERENCE_CHARACTERS]
     message = None if answer.message is None else _short(str(answer.message))
-    return Finding(found, reference, message, _result(answer, reference) if found is Found.applied else None)
+    return Finding(found, reference, message, _success(answer, reference, asks) if found is Found.applied else None)
 
 
-def _result(answer: ProbeAnswer, reference: str | None) -> tuple[str, bytes] | None:
+def _success(answer: ProbeAnswer, reference: str | None, asks: Asks) -> Answer:
     told = (
         answer.result if answer.result is not None else f"Done; the provider's reference is {reference or 'unknown'}."
     )
-    return read_result(told).result
+    return replace(read_result(told, asks.terms, asks.effect.operation_id), reference=reference)
 
 
 def _short(text: str) -> str:

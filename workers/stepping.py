@@ -7,6 +7,7 @@ from dataclasses import replace
 from signoff.domain.effect_events import event_of
 from signoff.domain.effects import Effect, EffectStatus, Outcome, Step
 from signoff.domain.errors import LeaseLost
+from signoff.infra.postgres import results_aside
 from signoff.infra.postgres.store import PostgresTransaction
 from signoff.workers.carrying import Answer
 
@@ -53,6 +54,8 @@ async def take_step(
     )
     if not moved:
         raise LeaseLost(f"the effect {effect.operation_id} moved away from {effect.status}")
+    if succeeded and answer is not None and answer.aside is not None:
+        await results_aside.keep(tx.conn, effect.operation_id, answer.aside)
     return after
 
 

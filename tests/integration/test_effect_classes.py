@@ -445,3 +445,24 @@ async def test_a_late_success_against_what_the_ledger_says_raises_an_alarm(store
     (alarm,) = await here[0].sql("SELECT kind FROM signoff.alarms")
     assert alarm["kind"] == "contradiction"
     assert (await here[0].only(job)).status is S.cancelled
+
+
+# --- results that are too large ------------------------------------------------------------------------------------
+
+
+async def test_a_large_result_is_kept_aside_and_the_agent_is_told_its_beginning(store: PostgresStore) -> None:
+    @effect("opaque", max_result_bytes=1000)
+    @tool
+    async def pay(to: str) -> str:
+        """Says much."""
+        return "x" * 5000
+
+    desk = Desk(store, pay)
+    job = await desk.open()
+    told = await desk.told(job)
+    assert job.status is JobStatus.succeeded
+    assert told.startswith("x" * 900)
+    assert "x" * 1001 not in told
+    assert f"signoff effects result {(await desk.only(job)).operation_id}" in told
+    (aside,) = await desk.sql("SELECT octet_length(result) AS bytes FROM signoff.results_aside")
+    assert aside["bytes"] > 5000
