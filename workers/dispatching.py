@@ -16,10 +16,12 @@ from signoff.infra.restore_watch import WatchDatabase, require_not_restored
 from signoff.infra.settings import Settings
 from signoff.infra.webhooks.outbound import Poster
 from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, Seldom, recovery, run_activities
+from signoff.workers.forgetting import PurgeOldEffects
 from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
 
 SECONDS_BETWEEN_FORGETTING = 60.0
+SECONDS_BETWEEN_PURGES = 300.0
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -51,6 +53,7 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                     Seldom(ForgetOldEvents(store, settings), SECONDS_BETWEEN_FORGETTING),
                     Seldom(ForgetOldDeliveries(store), SECONDS_BETWEEN_FORGETTING),
                     Seldom(ForgetOldSendings(store), SECONDS_BETWEEN_FORGETTING),
+                    Seldom(PurgeOldEffects(store), SECONDS_BETWEEN_PURGES),
                 ]
                 fanning = FanOutEvents(store, settings.public_url)
                 watching = Seldom(watch, SECONDS_BETWEEN_LOOKS)

@@ -31,7 +31,8 @@ APPEND_ONLY = {
 GUARDS = """
 SELECT c.relname AS name, bool_or(tgtype & 16 > 0) AND bool_or(tgtype & 8 > 0) AND bool_or(tgtype & 32 > 0) AS whole
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
-WHERE p.proname = 'refuse_change' AND t.tgenabled = 'O' AND t.tgqual IS NULL GROUP BY c.relname
+WHERE p.proname IN ('refuse_change', 'refuse_change_but_purge') AND t.tgenabled = 'O' AND t.tgqual IS NULL
+GROUP BY c.relname
 """
 
 

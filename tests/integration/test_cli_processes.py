@@ -48,7 +48,7 @@ def test_migrate_makes_an_empty_database_ready_and_may_run_again(postgres_server
         for _ in range(2):
             done = run("migrate", DATABASE_URL=empty)
             assert (done.returncode, done.stderr) == (0, "")
-            assert "at schema 0012" in done.stdout
+            assert "at schema 0013" in done.stdout
 
 
 def test_a_database_user_without_rights_is_one_line(postgres_server: EmbeddedPostgres) -> None:

@@ -1,0 +1,222 @@
+"""Retention: what a call said and what came back goes; that it was, by whom, and how it ended, stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from langchain_core.messages import ToolMessage
+from psycopg.types.json import Json
+
+from signoff.domain.deciding import decide_review
+from signoff.domain.decisions import parse_answers
+from signoff.domain.effects import SUCCESS, Effect, Outcome, Step, Terms
+from signoff.domain.errors import EffectPurged
+from signoff.domain.running import fail, finish
+from signoff.infra.hints import NoHints
+from signoff.infra.postgres import results_aside
+from signoff.infra.postgres.store import PostgresStore
+from signoff.infra.postgres.views_effects import show_effect
+from signoff.infra.postgres.views_results import show_result
+from signoff.workers.forgetting import PurgeOldEffects
+from signoff.workers.results import pack
+from tests.support.api import open_store
+from tests.support.parked import FAILED, IN_DOUBT, OPERATOR, REVIEWER, Parked, claimed, parked, refund
+
+pytestmark = pytest.mark.anyio
+
+AT_ONCE = Terms(retention=timedelta())
+TABLES = ("effects", "items", "decisions", "revisions", "evidence", "results_aside")
+PRIVATE = "Ada-1815"
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[PostgresStore]:
+    async with open_store(database_url) as services:
+        yield services.store
+
+
+async def approved(store: PostgresStore, type: str = "approve") -> tuple[Parked, str]:
+    """A refund that names somebody, approved, or edited so that it names them still."""
+    args = {"order": PRIVATE, "amount": 30}
+    job = await parked(store, refund(args=args, description=f"Refund of {PRIVATE}", shown={"customer": PRIVATE}))
+    answer: dict[str, Any] = {"type": type}
+    if type == "edit":
+        answer["edited_action"] = {"name": "refund", "args": {**args, "amount": 20}}
+    answers = parse_answers({"decisions": [answer]})
+    decided = await decide_review(store, NoHints(), job.review_id, answers, REVIEWER, door="test", environment="test")
+    return job, decided.decisions[0].operation_id
+
+
+REVISION = """
+INSERT INTO signoff.revisions (item_id, revision, proposed_by, operation_id, edits, tool, args, digest, description,
+    rule, reason, policy_digest, allowed_decisions, reviewers, shown)
+SELECT id, 2, 'rita', operation_id, 1, tool, args, digest, description, rule, reason, '', allowed_decisions, reviewers,
+    shown FROM signoff.items
+"""
+
+
+async def carried_out(
+    store: PostgresStore, job: Parked, operation: str, terms: Terms = AT_ONCE, step: Step = SUCCESS, *, end: bool = True
+) -> None:
+    """Sent, and come to `step`, with late evidence and a result aside; the job has ended with `end`."""
+    running = await claimed(store, job.job_id)
+    result = pack(ToolMessage(f"Refunded {PRIVATE}", tool_call_id=""))
+    async with store.begin() as tx:
+        await tx.jobs.fence(running)
+        effect = await tx.effects.lock(operation)
+        assert effect is not None
+        effect = await tx.effects.dispatch(effect, terms, fence=running.fence, worker="worker-1")
+        outcome = Outcome.succeeded if step is SUCCESS else Outcome.unknown
+        given = result if step is SUCCESS else None
+        assert await tx.effects.move(effect, step, actor="w", result=given, reference="re_1", outcome=outcome)
+        await tx.doubt.keep_evidence(effect, "worker-2", Outcome.succeeded, None, result, settled=False)
+        await results_aside.keep(tx.conn, operation, result)
+        if end:
+            await (finish(tx, running, {"answer": "Done."}) if step is SUCCESS else fail(tx, running, "x", "y"))
+
+
+async def purge(store: PostgresStore) -> None:
+    assert await PurgeOldEffects(store).step() is False
+
+
+async def mentions(store: PostgresStore) -> set[str]:
+    """The tables that still hold what is private."""
+    async with store.connection() as conn:
+        found = set()
+        for table in TABLES:
+            rows = await (await conn.execute(f"SELECT t::text AS row FROM signoff.{table} t")).fetchall()  # type: ignore[arg-type]
+            if any(PRIVATE in row["row"] or PRIVATE.encode().hex() in row["row"] for row in rows):
+                found.add(table)
+        return found
+
+
+async def effect_of(store: PostgresStore, operation: str) -> Effect:
+    async with store.begin() as tx:
+        effect = await tx.effects.lock(operation)
+    assert effect is not None
+    return effect
+
+
+@pytest.mark.parametrize("type", ["approve", "edit"])
+async def test_the_payload_goes_wherever_it_stands_and_the_tombstone_stays(store: PostgresStore, type: str) -> None:
+    job, operation = await approved(store, type)
+    await execute(store, REVISION)
+    await carried_out(store, job, operation)
+    assert await mentions(store) == set(TABLES)
+    before = await effect_of(store, operation)
+    await purge(store)
+    assert await mentions(store) == set()
+    after = await effect_of(store, operation)
+    assert after.purged_at is not None
+    assert (after.args, after.result) == ({}, None)
+    for name in ("operation_id", "digest", "status", "provider_reference", "attempts", "generation"):
+        assert getattr(after, name) == getattr(before, name)
+    async with store.connection() as conn:
+        shown = await show_effect(conn, operation, OPERATOR)
+        with pytest.raises(EffectPurged):
+            await show_result(conn, operation, OPERATOR)
+    assert shown["authority"]["reviewer"] == "rita"
+    assert len(shown["attempt_log"]) == len(shown["history"]) == 1
+
+
+async def test_the_purge_is_in_the_audit_with_digests_alone(store: PostgresStore) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation)
+    await purge(store)
+    await purge(store)
+    (row,) = await acts(store, "effect.purged")
+    assert (row["actor"], row["job_id"], row["body"]["operation"]) == ("dispatcher", job.job_id, operation)
+    (ended,) = await acts(store, "attempt.ended")
+    assert row["body"]["result"] == ended["body"]["result"]
+
+
+async def acts(store: PostgresStore, act: str) -> list[dict[str, Any]]:
+    async with store.connection() as conn:
+        rows = await conn.execute("SELECT actor, job_id, body FROM signoff.audit WHERE act = %s", (act,))
+        return await rows.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("terms", "step", "end"),
+    [
+        (Terms(retention=timedelta(days=1)), SUCCESS, True),
+        (Terms(), SUCCESS, True),
+        (AT_ONCE, SUCCESS, False),
+        (AT_ONCE, IN_DOUBT[0], True),
+    ],
+    ids=["not yet", "kept always", "the job goes on", "in doubt"],
+)
+async def test_what_is_kept(store: PostgresStore, terms: Terms, step: Step, end: bool) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation, terms, step, end=end)
+    await purge(store)
+    effect = await effect_of(store, operation)
+    assert effect.purged_at is None
+    assert effect.args == {"order": PRIVATE, "amount": 30}
+
+
+async def test_what_has_failed_goes_too_and_can_not_come_back(store: PostgresStore) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation, step=FAILED[0])
+    await purge(store)
+    assert await mentions(store) == set()
+    for change in ("status = 'planned', ended_at = NULL", "args = '{}'", "result = 'x', result_type = 'json'"):
+        with pytest.raises(psycopg.errors.CheckViolation):
+            await execute(store, f"UPDATE signoff.effects SET {change}")
+
+
+async def test_other_calls_of_the_job_are_left_alone(store: PostgresStore) -> None:
+    job = await parked(store, refund(30), refund(40))
+    answers = parse_answers({"decisions": [{"type": "approve"}, {"type": "approve"}]})
+    decided = await decide_review(store, NoHints(), job.review_id, answers, REVIEWER, door="test", environment="test")
+    await carried_out(store, job, decided.decisions[0].operation_id)
+    await purge(store)
+    async with store.begin() as tx:
+        (review,) = await tx.reviews.of_job(job.job_id)
+    assert [item.args for item in review.items] == [{}, {"order": "A-1", "amount": 40}]
+
+
+# --- nobody else changes what is append-only ---------------------------------------------------------------------
+
+
+async def execute(store: PostgresStore, statement: str, *parameters: Any) -> None:
+    async with store.connection() as conn:
+        await conn.execute(statement, parameters)  # type: ignore[arg-type]
+
+
+async def refused(store: PostgresStore, statement: str, *parameters: Any) -> None:
+    with pytest.raises(psycopg.errors.RaiseException, match="is append-only"):
+        await execute(store, statement, *parameters)
+
+
+async def test_nothing_is_purged_before_its_effect(store: PostgresStore) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation)
+    await refused(store, "UPDATE signoff.decisions SET args = NULL, purged_at = now()")
+    await refused(store, "UPDATE signoff.evidence SET result = NULL, result_type = NULL, purged_at = now()")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "args = NULL",
+        "purged_at = now()",
+        "args = '{}', purged_at = now()",
+        "args = NULL, purged_at = now(), reviewer = 'ravi'",
+        "args = NULL, purged_at = now(), message = 'x'",
+    ],
+)
+async def test_a_purge_takes_the_payload_and_nothing_else(store: PostgresStore, change: str) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation)
+    purged = "UPDATE signoff.effects SET args = NULL, result = NULL, result_type = NULL, purged_at = now()"
+    await execute(store, purged)
+    await refused(store, f"UPDATE signoff.decisions SET {change}")
+    await execute(store, "UPDATE signoff.decisions SET args = NULL, purged_at = now()")
+    await refused(store, "UPDATE signoff.decisions SET args = %s", Json({"amount": 1}))
+    await refused(store, "UPDATE signoff.decisions SET purged_at = NULL")
+    await refused(store, "DELETE FROM signoff.decisions")
