@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from signoff.domain.authority import Principal, Right, require_right
-from signoff.domain.effects import Effect, EffectStatus, Step
-from signoff.domain.errors import (
-    Conflict,
-    EffectNotFound,
-    EffectNotInDoubt,
-    EffectNotReplayable,
-    InvalidRequest,
-    JobNotFailed,
-    JobNotFound,
-)
+from signoff.domain.effects import Effect
+from signoff.domain.errors import Conflict, EffectNotFound, InvalidRequest, JobNotFailed, JobNotFound
 from signoff.domain.events import EventType, NewEvent
-from signoff.domain.jobs import ENDED, Job, JobStatus
+from signoff.domain.findings import REPLAYED, Finding, Move, carry_out, lock_effect, move_of
+from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.operator_acts import Done, OperatorAct, once
 from signoff.domain.ports import Hints, Store, Transaction
+from signoff.domain.settlements import Settlement
+from signoff.domain.settling import is_high_risk, propose
+from signoff.domain.told import Result, text_of
 
-
-class Finding(StrEnum):
-    """What an operator found out about an effect in doubt."""
-
-    applied = "applied"
-    not_applied = "not_applied"
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """Who settles, why, and the provider's reference if it has one."""
-
-    who: Principal
-    reason: str
-    reference: str | None = None
+__all__ = ["Finding", "Settlement", "replay_effect", "resolve_effect", "retry_job", "skip_effect"]
 
 
 async def resolve_effect(
@@ -45,41 +27,83 @@ async def resolve_effect(
     operation_id: str,
     finding: Finding,
     settlement: Settlement,
-    result: tuple[str, bytes] | None,
-) -> Effect:
+    result: Result | None,
+    *,
+    environment: str,
+) -> Done:
     """Settles doubt: `applied` ends it as succeeded with `result`; `not_applied` lets it be sent again, or ends it as
-    cancelled if its job has ended.
+    cancelled if its job has ended. Where the policy calls the call high-risk, a second person has to confirm it: then
+    the outcome has `waits_for_second`, and nothing else has changed.
 
-    Raises: RightMissing, EffectNotFound, EffectNotInDoubt, InvalidRequest (no reason, or applied without a reference).
+    Raises: RightMissing, EffectNotFound, EffectNotInDoubt, InvalidRequest (no reason, or applied without a reference),
+    IdempotencyMismatch, PersonNeeded, SettlementOpen.
     """
     if finding is Finding.applied and not settlement.reference:
         raise InvalidRequest("'applied' needs the provider's reference")
-    to = EffectStatus.succeeded if finding is Finding.applied else EffectStatus.retry_wait
-    step = Step(to, doubt=False, reason=settlement.reason)
-    error = EffectNotInDoubt
-    return await _settle(store, hints, operation_id, (EffectStatus.in_doubt,), step, settlement, error, result)
+    told = text_of(result) if result is not None and finding is Finding.applied else None
+    body = {"finding": str(finding), "reference": settlement.reference, "result": told}
+    return await _settle(store, hints, operation_id, "resolve", settlement, body, environment)
 
 
 async def skip_effect(
-    store: Store, hints: Hints, operation_id: str, settlement: Settlement, substitute: tuple[str, bytes]
-) -> Effect:
-    """Ends an effect that is in doubt, failed or dead with a substitute, which the agent sees labelled as such.
+    store: Store, hints: Hints, operation_id: str, settlement: Settlement, substitute: Result, *, environment: str
+) -> Done:
+    """Ends an effect that is in doubt, failed or dead with a substitute, which the agent sees labelled as such; a
+    second person has to confirm it as with `resolve_effect`.
 
-    Raises: RightMissing, EffectNotFound, EffectNotReplayable, InvalidRequest (no reason).
+    Raises: RightMissing, EffectNotFound, EffectNotReplayable, InvalidRequest (no reason), IdempotencyMismatch,
+    PersonNeeded, SettlementOpen.
     """
-    sources = (EffectStatus.in_doubt, EffectStatus.failed, EffectStatus.dead)
-    step = Step(EffectStatus.skipped, doubt=False, reason=settlement.reason)
-    return await _settle(store, hints, operation_id, sources, step, settlement, EffectNotReplayable, substitute)
+    body = {"result": text_of(substitute)}
+    return await _settle(store, hints, operation_id, "skip", settlement, body, environment)
 
 
-async def replay_effect(store: Store, hints: Hints, operation_id: str, settlement: Settlement) -> Effect:
+async def replay_effect(store: Store, hints: Hints, operation_id: str, settlement: Settlement) -> Done:
     """Plans a failed or dead effect again, under a new generation if it failed for certain.
 
-    Raises: RightMissing, EffectNotFound, InvalidRequest, EffectNotReplayable (it succeeded, is under way or in doubt).
+    Raises: RightMissing, EffectNotFound, InvalidRequest, EffectNotReplayable (it succeeded, is under way or in doubt),
+    EffectPurged, IdempotencyMismatch.
     """
-    sources = (EffectStatus.failed, EffectStatus.dead)
-    step = Step(EffectStatus.planned, doubt=False, reason=settlement.reason)
-    return await _settle(store, hints, operation_id, sources, step, settlement, EffectNotReplayable, None)
+    return await _settle(store, hints, operation_id, "replay", settlement, {}, None)
+
+
+async def _settle(
+    store: Store,
+    hints: Hints,
+    operation_id: str,
+    word: str,
+    settlement: Settlement,
+    body: Mapping[str, Any],
+    environment: str | None,
+) -> Done:
+    require_right(settlement.who, Right.operate)
+    moved: list[Job] = []
+    async with store.begin() as tx:
+        job_id = await tx.effects.job_of(operation_id)
+        if job_id is None:
+            raise EffectNotFound(f"there is no effect {operation_id}")
+        act = settlement.act(f"effect.{word}", operation_id, job_id, body)
+
+        async def do() -> Mapping[str, Any]:
+            effect, job = await lock_effect(tx, operation_id)
+            moved.append(job)
+            return await _do(tx, effect, job, act, REPLAYED if word == "replay" else move_of(body), environment)
+
+        done = await once(tx, act, do)
+    for job in moved:
+        hints.offer(job.agent, job.id)
+        hints.offer_effect(job.agent, operation_id)
+    return done
+
+
+async def _do(
+    tx: Transaction, effect: Effect, job: Job, act: OperatorAct, move: Move, environment: str | None
+) -> Mapping[str, Any]:
+    move.require(effect)
+    if environment is not None and await is_high_risk(tx, effect, job, environment):
+        return await propose(tx, effect, act)
+    after = await carry_out(tx, effect, job, move, act.who.name, act.reason)
+    return {"operation_id": after.operation_id, "status": str(after.status), "generation": after.generation}
 
 
 async def retry_job(store: Store, hints: Hints, job_id: UUID, who: Principal) -> Job:
@@ -119,67 +143,3 @@ async def _retry_target(tx: Transaction, job: Job) -> JobStatus:
     if job.status is JobStatus.awaiting_operator:
         return JobStatus.queued
     return JobStatus.waiting if await tx.jobs.lock_started(job.thread_id) else JobStatus.queued
-
-
-async def _settle(
-    store: Store,
-    hints: Hints,
-    operation_id: str,
-    sources: Sequence[EffectStatus],
-    step: Step,
-    settlement: Settlement,
-    refusal: type[EffectNotInDoubt | EffectNotReplayable],
-    result: tuple[str, bytes] | None,
-) -> Effect:
-    require_right(settlement.who, Right.operate)
-    if not settlement.reason.strip():
-        raise InvalidRequest("a reason is needed: it stays in the effect's history")
-    async with store.begin() as tx:
-        effect, job = await _lock(tx, operation_id)
-        if effect.status not in sources:
-            words = " or ".join(sources)
-            raise refusal(f"the effect is {effect.status}; this needs it {words}", status=str(effect.status))
-        raised = step.to is EffectStatus.planned and effect.status is EffectStatus.failed
-        await tx.effects.move(
-            effect,
-            step,
-            actor=settlement.who.name,
-            reference=settlement.reference,
-            result=result,
-            new_generation=raised,
-            # Its job was told already, or has ended: history stays as it was, and the effect runs by itself.
-            alone=step.to is EffectStatus.planned and (job.status in ENDED or effect.status is EffectStatus.failed),
-        )
-        if job.status is JobStatus.awaiting_operator:
-            await tx.jobs.move(job.id, JobStatus.queued)
-        elif job.status in ENDED:
-            # Nothing that a finding lets go is sent for a job that has ended, unless it was replayed since.
-            await tx.effects.cancel_unsent(job.id, settlement.who.name)
-        after = await tx.effects.lock(operation_id)
-        assert after is not None
-        await _tell(tx, effect, after.status, settlement)
-    hints.offer(job.agent, job.id)
-    return after
-
-
-async def _lock(tx: Transaction, operation_id: str) -> tuple[Effect, Job]:
-    job_id = await tx.effects.job_of(operation_id)
-    job = await tx.jobs.lock(job_id) if job_id else None
-    effect = await tx.effects.lock(operation_id)
-    if effect is None or job is None:
-        raise EffectNotFound(f"there is no effect {operation_id}")
-    return effect, job
-
-
-async def _tell(tx: Transaction, effect: Effect, to: EffectStatus, settlement: Settlement) -> None:
-    data = {
-        "operation_id": effect.operation_id,
-        "job_id": str(effect.job_id),
-        "tool": effect.tool,
-        "from": str(effect.status),
-        "to": str(to),
-        "reason": settlement.reason,
-        "reference": settlement.reference,
-    }
-    subject = f"effects/{effect.operation_id}"
-    await tx.events.append(NewEvent(EventType.effect_settled, subject, settlement.who.name, data, effect.job_id))

@@ -14,13 +14,14 @@ from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from signoff.domain.authority import Principal
-from signoff.domain.effects import Effect, Step
+from signoff.domain.effects import Effect, EffectClass, Step
 from signoff.domain.events import NewEvent
 from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.operator_acts import OperatorActs
 from signoff.domain.policy import Policy
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
+from signoff.domain.settlements import Settlements
 from signoff.domain.standing import StandingApproval
 
 
@@ -164,6 +165,9 @@ class ReviewActs(Protocol):
 class Effects(Protocol):
     async def job_of(self, operation_id: str) -> UUID | None: ...
 
+    async def class_of(self, operation_id: str) -> EffectClass | None:
+        """As its tool declared it when it was last sent; None if it never was, nor allowed by a rule."""
+
     async def lock(self, operation_id: str) -> Effect | None: ...
 
     async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
@@ -187,6 +191,11 @@ class Effects(Protocol):
 
     async def revoke_unsent(self, operation_ids: Sequence[str], actor: str, reason: str) -> None:
         """Revokes what is planned or waits for a retry without doubt; what is in doubt stays so."""
+
+
+class Doubt(Protocol):
+    async def ask_provider(self, operation_id: str) -> None:
+        """Has the provider of an effect in doubt asked about it, by any worker, beside the runs of its job."""
 
 
 class Principals(Protocol):
@@ -273,6 +282,10 @@ class Transaction(Protocol):
     def deliveries(self) -> Deliveries: ...
     @property
     def operator_acts(self) -> OperatorActs: ...
+    @property
+    def settlements(self) -> Settlements: ...
+    @property
+    def doubt(self) -> Doubt: ...
 
 
 class Store(Protocol):
@@ -283,3 +296,6 @@ class Store(Protocol):
 class Hints(Protocol):
     def offer(self, agent: str, job_id: UUID) -> None:
         """Tells some worker that the job is due. Never waits and never raises: the row is the work."""
+
+    def offer_effect(self, agent: str, operation_id: str) -> None:
+        """The same of an effect that runs by itself, or whose provider is to be asked about it."""

@@ -8,10 +8,9 @@ from typing import Any
 
 import ormsgpack
 
+from signoff.domain.told import pack_text
 
-def pack_text(text: str) -> tuple[str, bytes]:
-    """A result in a form that the worker reads as it reads a tool's own."""
-    return "json", json.dumps({"content": text, "artifact": None, "status": "success"}).encode()
+__all__ = ["pack_text", "result_view"]
 
 
 def result_view(kind: str | None, raw: bytes | None) -> Mapping[str, Any] | None:

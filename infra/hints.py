@@ -121,3 +121,6 @@ class NoHints:
 
     def offer(self, agent: str, job_id: UUID) -> None:
         return None
+
+    def offer_effect(self, agent: str, operation_id: str) -> None:
+        return None

@@ -19,7 +19,7 @@ from signoff.infra.cli.output import JsonFlag, print_json
 from signoff.infra.postgres.views_effects import EffectFilter, list_effects, show_effect
 from signoff.infra.services import Services
 
-app = command_group("List, show, replay, resolve and skip effects.")
+app = command_group("List, show, replay and settle effects.")
 
 
 @app.command("list")

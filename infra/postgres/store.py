@@ -27,6 +27,7 @@ from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.review_acts import ReviewActTable
 from signoff.infra.postgres.reviews import ReviewTable
+from signoff.infra.postgres.settlements import SettlementTable
 from signoff.infra.postgres.standing import StandingTable
 from signoff.infra.postgres.threads import ThreadTable
 
@@ -99,6 +100,10 @@ class PostgresTransaction:
     @cached_property
     def operator_acts(self) -> OperatorActTable:
         return OperatorActTable(self.conn)
+
+    @cached_property
+    def settlements(self) -> SettlementTable:
+        return SettlementTable(self.conn)
 
 
 class PostgresStore:

@@ -78,4 +78,6 @@ async def _settle_the_mail(desk: Desk, job_id: UUID) -> None:
     arrived = bool(desk.mailbox.mails())
     finding = Finding.applied if arrived else Finding.not_applied
     settlement = Settlement(OLGA, "looked into the mailbox", "mailbox" if arrived else None)
-    await resolve_effect(desk.store, desk.hints, mail.operation_id, finding, settlement, pack_text("Mailed."))
+    await resolve_effect(
+        desk.store, desk.hints, mail.operation_id, finding, settlement, pack_text("Mailed."), environment="development"
+    )

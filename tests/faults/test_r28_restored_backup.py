@@ -29,6 +29,7 @@ from tests.support.databases import ConfiguredServer
 from tests.support.models import calling
 from tests.support.parked import OPERATOR
 from tests.support.paying import Provider
+from tests.support.runners import ENVIRONMENT
 from tests.support.till import Shop
 
 pytestmark = pytest.mark.anyio
@@ -147,7 +148,9 @@ async def test_opaque_calls_are_in_doubt_and_an_operator_settles_them(
 
         (found,) = await desk.effects(world.parked)
         settlement = Settlement(OPERATOR, "not in their books")
-        await resolve_effect(desk.store, NoHints(), found.operation_id, Finding.not_applied, settlement, None)
+        await resolve_effect(
+            desk.store, NoHints(), found.operation_id, Finding.not_applied, settlement, None, environment=ENVIRONMENT
+        )
         assert await after(desk, world.parked, approve=False) == (JobStatus.succeeded, S.succeeded)
         assert (len(world.provider.applied), world.provider.repeats) == (2, 1), "once it is said, it goes out again"
 

@@ -26,6 +26,7 @@ from tests.support.api import open_store
 from tests.support.models import calling
 from tests.support.parked import OPERATOR, PRODUCER
 from tests.support.paying import Provider
+from tests.support.runners import ENVIRONMENT
 from tests.support.till import Shop
 
 pytestmark = pytest.mark.anyio
@@ -248,7 +249,14 @@ async def test_a_refusal_holds_the_job_where_its_tool_wants_that(store: Postgres
     assert (job.status, failed.status, failed.holds) == (JobStatus.awaiting_operator, S.failed, True)
     assert (await desk.again(job)).status is JobStatus.awaiting_operator
 
-    await skip_effect(store, NoHints(), failed.operation_id, Settlement(OPERATOR, "by hand"), pack_text("paid by hand"))
+    await skip_effect(
+        store,
+        NoHints(),
+        failed.operation_id,
+        Settlement(OPERATOR, "by hand"),
+        pack_text("paid by hand"),
+        environment=ENVIRONMENT,
+    )
     job = await desk.run(job.id)
     assert job.status is JobStatus.succeeded
     assert "paid by hand" in await desk.told(job)

@@ -21,7 +21,7 @@ from signoff.workers import Refused, effect
 from tests.support.api import open_store
 from tests.support.models import calling
 from tests.support.parked import OPERATOR, PRODUCER
-from tests.support.runners import Workshop
+from tests.support.runners import ENVIRONMENT, Workshop
 
 pytestmark = pytest.mark.anyio
 
@@ -93,9 +93,11 @@ async def test_what_was_not_applied_is_not_sent_for_a_job_that_was_cancelled(sto
     job = await shop.run((await shop.submit()).id)
     (doubted,) = await shop.effects(job.id)
     await cancel_job(store, NoHints(), job.id, PRODUCER)
-    after = await resolve_effect(store, NoHints(), doubted.operation_id, Finding.not_applied, SETTLED, None)
+    after = await resolve_effect(
+        store, NoHints(), doubted.operation_id, Finding.not_applied, SETTLED, None, environment=ENVIRONMENT
+    )
 
-    assert after.status is EffectStatus.cancelled
+    assert after.outcome["status"] == EffectStatus.cancelled
     await shop.alone.run(doubted.operation_id)
     assert [one.attempts for one in await shop.effects(job.id)] == [1]
     steps = "SELECT from_status, to_status, actor FROM signoff.effect_events ORDER BY position"
@@ -122,7 +124,9 @@ async def test_a_replayed_call_that_was_not_applied_is_sent_again_though_its_job
     (failed,) = await shop.effects(job.id)
     await replay_effect(store, NoHints(), failed.operation_id, SETTLED)
     await shop.alone.run(failed.operation_id)
-    await resolve_effect(store, NoHints(), failed.operation_id, Finding.not_applied, SETTLED, None)
+    await resolve_effect(
+        store, NoHints(), failed.operation_id, Finding.not_applied, SETTLED, None, environment=ENVIRONMENT
+    )
     await shop.alone.run(failed.operation_id)
 
     assert [one.status for one in await shop.effects(job.id)] == [EffectStatus.succeeded]

@@ -24,6 +24,7 @@ from signoff.domain.decisions import parse_answers
 from signoff.domain.effects import Effect, EffectStatus
 from signoff.domain.jobs import ENDED, Job, JobStatus, SubmitJob
 from signoff.domain.operating import Finding, Settlement, replay_effect, resolve_effect, retry_job, skip_effect
+from signoff.domain.operator_acts import Done
 from signoff.domain.reviews import Review, ReviewStatus
 from signoff.domain.submitting import submit_job
 from signoff.infra.addresses import Addresses
@@ -93,17 +94,19 @@ class Desk:
     async def cancel(self, job_id: UUID) -> Job:
         return await cancel_job(self.store, self.hints, job_id, SHOP)
 
-    async def resolve(self, effect: Effect, finding: Finding) -> Effect:
+    async def resolve(self, effect: Effect, finding: Finding) -> Done:
         reference = "looked it up" if finding is Finding.applied else None
         settlement = Settlement(OLGA, "asked the provider", reference)
         result = pack_text("An operator says that it was done.") if finding is Finding.applied else None
-        return await resolve_effect(self.store, self.hints, effect.operation_id, finding, settlement, result)
+        place = (self.store, self.hints, effect.operation_id)
+        return await resolve_effect(*place, finding, settlement, result, environment="development")
 
-    async def skip(self, effect: Effect, text: str) -> Effect:
+    async def skip(self, effect: Effect, text: str) -> Done:
         settlement = Settlement(OLGA, "done by hand")
-        return await skip_effect(self.store, self.hints, effect.operation_id, settlement, pack_text(text))
+        place = (self.store, self.hints, effect.operation_id)
+        return await skip_effect(*place, settlement, pack_text(text), environment="development")
 
-    async def replay(self, effect: Effect) -> Effect:
+    async def replay(self, effect: Effect) -> Done:
         settlement = Settlement(OLGA, "the cause is mended")
         return await replay_effect(self.store, self.hints, effect.operation_id, settlement)
 
