@@ -8,7 +8,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
-QUIET_PATHS = frozenset({"/healthz", "/readyz"})
+QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class AccessLog:

@@ -1,0 +1,1 @@
+"""What can be seen of a deployment from outside: metrics, alert rules, a dashboard, and traces."""
