@@ -159,6 +159,12 @@ class DelegationRefused(Invalid):
     code = "delegation_refused"
 
 
+class ExportUnreadable(Invalid):
+    """A provider's export can't be read; nothing of it was used."""
+
+    code = "export_unreadable"
+
+
 class UnreadableArguments(Invalid):
     """Arguments outside the canonical form: not finite, not text that can be stored, not JSON."""
 
