@@ -20,6 +20,7 @@ class PurgeOldEffects:
 
     async def step(self) -> bool:
         async with self._store.connection() as conn:
+            await retention.purge_late(conn)
             due = await retention.due(conn, BATCH)
         for operation_id, job_id in due:
             await self._purge(operation_id, job_id)

@@ -40,6 +40,11 @@ PURGE_EVIDENCE = """
 UPDATE signoff.evidence SET result_type = NULL, result = NULL, purged_at = clock_timestamp()
 WHERE operation_id = %s AND purged_at IS NULL
 """
+# What came back even later than that. The table is small: it has a row where a worker had lost its lease.
+PURGE_LATE = """
+UPDATE signoff.evidence v SET result_type = NULL, result = NULL, purged_at = clock_timestamp()
+FROM signoff.effects e WHERE e.operation_id = v.operation_id AND e.purged_at IS NOT NULL AND v.purged_at IS NULL
+"""
 PURGE_ITEMS = """
 UPDATE signoff.items SET args = CASE WHEN args IS NOT NULL THEN '{}'::json END,
     unreadable_args = CASE WHEN unreadable_args IS NOT NULL THEN '' END, description = '', shown = NULL,
@@ -74,3 +79,8 @@ async def purge(conn: AsyncConnection[DictRow], operation_id: str, items: Sequen
         await conn.execute(statement, (operation_id,))
     for statement in (PURGE_ITEMS, PURGE_REVISIONS, PURGE_DECISIONS):
         await conn.execute(statement, (list(items),))
+
+
+async def purge_late(conn: AsyncConnection[DictRow]) -> None:
+    """Takes away what came back after its effect was purged."""
+    await conn.execute(PURGE_LATE)

@@ -123,6 +123,19 @@ async def test_the_payload_goes_wherever_it_stands_and_the_tombstone_stays(store
     assert len(shown["attempt_log"]) == len(shown["history"]) == 1
 
 
+async def test_what_comes_back_even_later_goes_too(store: PostgresStore) -> None:
+    job, operation = await approved(store)
+    await carried_out(store, job, operation)
+    await purge(store)
+    effect = await effect_of(store, operation)
+    late = pack(ToolMessage(PRIVATE, tool_call_id=""))
+    async with store.begin() as tx:
+        await tx.doubt.keep_evidence(effect, "worker-3", Outcome.succeeded, None, late, settled=False)
+    assert await mentions(store) == {"evidence"}
+    await purge(store)
+    assert await mentions(store) == set()
+
+
 async def test_the_purge_is_in_the_audit_with_digests_alone(store: PostgresStore) -> None:
     job, operation = await approved(store)
     await carried_out(store, job, operation)
