@@ -29,7 +29,7 @@ UNION ALL SELECT 'effect', count(*) FROM signoff.effects
     WHERE status IN ('in_doubt', 'dead', 'failed') AND status = 'dead'
 UNION ALL SELECT 'run', count(*) FROM signoff.jobs
     WHERE status IN ('queued', 'running', 'awaiting_review', 'awaiting_operator')
-        AND status = 'awaiting_operator' AND error_code <> 'effect_held'
+        AND status = 'awaiting_operator' AND error_code IS DISTINCT FROM 'effect_held'
 UNION ALL SELECT 'webhook', count(*) FROM signoff.subscriptions n
     JOIN signoff.sendings s ON s.subscription_id = n.id AND s.status = 'dead'
 """
