@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "dispatcher": Lazy("dispatcher", "Offer due jobs, fire deadlines, send events"),
     "migrate": Lazy("migrating", "Bring the database to this version's schema"),
     "doctor": Lazy("doctor", "Look for what is wrong with a deployment"),
+    "telemetry": Lazy("telemetry", "Print alert rules and a dashboard"),
     "restored": Lazy("restored", "Say that the database is a restored backup"),
     "jobs": Lazy("jobs", "Submit, list, show, cancel and retry jobs"),
     "reviews": Lazy("reviews", "List, show and decide reviews"),

@@ -17,6 +17,7 @@ from signoff.infra.http import (
     events,
     health,
     jobs,
+    metrics,
     review_acts,
     reviews,
     sendings,
@@ -29,6 +30,7 @@ from signoff.infra.http.limits import BodyLimit
 from signoff.infra.http.problems import add_problem_handlers
 from signoff.infra.http.rate_limits import RateLimit
 from signoff.infra.services import Services
+from signoff.infra.telemetry.metrics import Metrics
 
 
 def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
@@ -44,6 +46,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     )
     app.state.services = services
     app.state.stopping = stopping
+    app.state.metrics = Metrics(services.store)
     parts = (
         jobs,
         reviews,
@@ -59,6 +62,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
         subscriptions,
         sendings,
         health,
+        metrics,
     )
     for part in parts:
         app.include_router(part.router)
