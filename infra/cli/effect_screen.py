@@ -166,7 +166,8 @@ def settling_commands(effect: View) -> list[str]:
     """Most likely first: what one person has found is confirmed, a provider that can be asked is asked."""
     operation, reason = effect["operation_id"], "--reason '…'"
     if effect["settlement"]:
-        return [f"confirm {operation} {reason}", f"withdraw {operation} {reason}"]
+        finding = f"{operation} --settlement {effect['settlement']['settlement_id']} {reason}"
+        return [f"confirm {finding}", f"withdraw {finding}"]
     skip = f"skip {operation} --result '…' {reason}"
     if effect["status"] == "in_doubt":
         ask = [f"probe {operation} {reason}"] if effect["class"] == "queryable" else []

@@ -9,6 +9,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from signoff.infra.http import (
+    alarms,
+    dead_letters,
     delegations,
     effect_acts,
     effect_result,
@@ -22,6 +24,7 @@ from signoff.infra.http import (
     reviews,
     sendings,
     standing,
+    status,
     subscriptions,
     webhooks,
 )
@@ -57,10 +60,13 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
         endpoints,
         effects,
         effect_acts,
+        alarms,
         effect_result,
         events,
         subscriptions,
         sendings,
+        dead_letters,
+        status,
         health,
         metrics,
     )

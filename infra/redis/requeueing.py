@@ -31,11 +31,15 @@ class PutBack:
                 " or decide with `signoff reviews decide`; and discard it here"
             )
         parse_submit(parse_json(message.body))
-        redis_url, seconds = resolve(self._settings).redis_url, self._settings.publish_timeout_seconds
+        redis_url, seconds = self._redis_url(), self._settings.publish_timeout_seconds
         if message.source == JOBS:
             await _to_stream(redis_url, seconds, message.body, key)
         else:
             await asyncio.to_thread(_to_celery, redis_url, seconds, message.body, key)
+
+    def _redis_url(self) -> str:
+        configured = self._settings.redis_url
+        return configured.get_secret_value() if configured else resolve(self._settings).redis_url
 
 
 async def _to_stream(redis_url: str, seconds: float, body: bytes, key: str) -> None:

@@ -101,7 +101,7 @@ def options(command: TyperCommand) -> set[str]:
 
 
 # A command as it stands in a block or between backticks, up to where the shell or the sentence goes on.
-COMMAND = re.compile(r"(?:(?<=^)|(?<=[ `(]))signoff ([a-z]+)(?: ([a-z][a-z-]*))?([^`|;)\n#]*)", re.MULTILINE)
+COMMAND = re.compile(r"(?:(?<=^)|(?<=[ `(]))signoff ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^`|;)\n#]*)", re.MULTILINE)
 
 
 def known(page: str) -> list[tuple[str, str, str]]:
