@@ -20,6 +20,7 @@ from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.operator_acts import OperatorActs
 from signoff.domain.policy import Policy
+from signoff.domain.raised_alarms import Alarms
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
 from signoff.domain.settlements import Settlements
 from signoff.domain.standing import StandingApproval
@@ -284,6 +285,8 @@ class Transaction(Protocol):
     def operator_acts(self) -> OperatorActs: ...
     @property
     def settlements(self) -> Settlements: ...
+    @property
+    def alarms(self) -> Alarms: ...
     @property
     def doubt(self) -> Doubt: ...
 

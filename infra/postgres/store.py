@@ -14,6 +14,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 
 from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.agents import AgentTable
+from signoff.infra.postgres.alarms import AlarmTable
 from signoff.infra.postgres.audit_actor import name_actor
 from signoff.infra.postgres.dead_letters import DeadLetterTable
 from signoff.infra.postgres.deliveries import DeliveryTable
@@ -100,6 +101,10 @@ class PostgresTransaction:
     @cached_property
     def operator_acts(self) -> OperatorActTable:
         return OperatorActTable(self.conn)
+
+    @cached_property
+    def alarms(self) -> AlarmTable:
+        return AlarmTable(self.conn)
 
     @cached_property
     def settlements(self) -> SettlementTable:
