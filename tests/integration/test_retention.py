@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -14,17 +14,22 @@ from psycopg.types.json import Json
 from signoff.domain.deciding import decide_review
 from signoff.domain.decisions import parse_answers
 from signoff.domain.effects import SUCCESS, Effect, Outcome, Step, Terms
-from signoff.domain.errors import EffectPurged
+from signoff.domain.errors import EffectPurged, StoreUnavailable
+from signoff.domain.policy import allow
 from signoff.domain.running import fail, finish
-from signoff.infra.hints import NoHints
-from signoff.infra.postgres import results_aside
+from signoff.infra.hints import CeleryHints, NoHints
+from signoff.infra.postgres import results_aside, retention
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.postgres.views_effects import show_effect
 from signoff.infra.postgres.views_results import show_result
+from signoff.infra.settings import Settings
+from signoff.workers.dispatcher import TakeBackLapsed
+from signoff.workers.faults import NoFaults, Point
 from signoff.workers.forgetting import PurgeOldEffects
 from signoff.workers.results import pack
 from tests.support.api import open_store
 from tests.support.parked import FAILED, IN_DOUBT, OPERATOR, REVIEWER, Parked, claimed, parked, refund
+from tests.support.till import Shop, Till
 
 pytestmark = pytest.mark.anyio
 
@@ -191,6 +196,35 @@ async def test_other_calls_of_the_job_are_left_alone(store: PostgresStore) -> No
     async with store.begin() as tx:
         (review,) = await tx.reviews.of_job(job.job_id)
     assert [item.args for item in review.items] == [{}, {"order": "A-1", "amount": 40}]
+
+
+class LostAfterRecord(NoFaults):
+    """The worker is lost once, after it has recorded the effect, and before that is in a checkpoint."""
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    async def reach(self, point: Point) -> None:
+        if point is Point.after_record and not self.lost:
+            self.lost = True
+            raise StoreUnavailable("lost")
+
+
+async def test_a_run_that_comes_by_a_tombstone_is_told_and_does_nothing(store: PostgresStore) -> None:
+    till = Till()
+    shop = Shop(store, till, [allow("*")], faults=LostAfterRecord())
+    job = await shop.open()
+    assert job.status == "running"
+    async with store.begin() as tx:
+        effects = await (await tx.conn.execute("SELECT operation_id, status FROM signoff.effects")).fetchall()
+        assert [row["status"] for row in effects] == ["succeeded"]
+        await retention.purge(tx.conn, effects[0]["operation_id"], [])
+    await shop.sql("UPDATE signoff.jobs SET lease_until = clock_timestamp()")
+    await TakeBackLapsed(store, cast(CeleryHints, NoHints()), Settings()).step()
+    job = await shop.run(job.id)
+    assert job.status == "succeeded"
+    assert till.paid == [("ada", 30)]
+    assert await shop.told(job) == "[This call was carried out; its result is no longer kept.]"
 
 
 # --- nobody else changes what is append-only ---------------------------------------------------------------------
