@@ -75,7 +75,9 @@ JOB_MEASURES = (
             Family("signoff_queue_age_seconds", "How long the oldest of them has been due", ("agent",), "seconds"),
         ),
     ),
-    Measure("leases", LEASES, (Family("signoff_leases_stale", "Lapsed and not taken back yet", (), "jobs"),)),
+    Measure(
+        "leases", LEASES, (Family("signoff_leases_stale", "Leases that lapsed and are not taken back yet", (), "jobs"),)
+    ),
     Measure(
         "reviews",
         REVIEWS,

@@ -22,12 +22,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from signoff.domain.errors import StoreUnavailable
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.telemetry.measures import DURATION, FAILED, MEASURES, Family, Kind, Measure
 from signoff.infra.telemetry.measuring import BUCKETS
 
 KEPT_SECONDS = 5.0
-MOST_SECONDS_OF_ONE = 2
+MOST_MILLISECONDS_OF_ONE = 2000
 
 FORMS: Mapping[Kind, Any] = {
     Kind.gauge: GaugeMetricFamily,
@@ -76,9 +77,11 @@ class Metrics:
     async def _rows(self, measure: Measure) -> Rows | None:
         try:
             async with self._store.begin() as tx:
-                await tx.conn.execute(f"SET LOCAL statement_timeout = '{MOST_SECONDS_OF_ONE}s'")
+                await tx.conn.execute(f"SET LOCAL statement_timeout = '{MOST_MILLISECONDS_OF_ONE}ms'")
                 return await (await tx.conn.execute(measure.sql)).fetchall()
-        except psycopg.errors.QueryCanceled as error:
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+                raise
             log.warning("measure not taken", extra={"measure": measure.name, "error": str(error)})
             return None
 
