@@ -33,7 +33,7 @@ def needs(found: Mapping[str, Any]) -> list[Need]:
 
 
 def _all(found: Mapping[str, Any]) -> Iterator[Need]:
-    yield _need("alarms: it may have happened twice", found["alarms"], "signoff effects show {oldest}")
+    yield _need("alarms: it may have happened twice", found["alarms"], "signoff alarms list")
     yield _need("effects in doubt", found["doubts"], "signoff effects show {oldest}")
     yield _need("findings that wait for a second person", found["settlements"], "signoff effects show {oldest}")
     yield _need("refused effects that hold their job", found["held_refusals"], "signoff effects show {oldest}")

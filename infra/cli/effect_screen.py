@@ -9,6 +9,7 @@ from signoff.infra.cli.output import as_json_text, moment, more, print_facts, pr
 
 View = Mapping[str, Any]
 NOT_KEPT = "no longer kept"
+REASON = "--reason '…'"
 
 
 def print_effects(page: View) -> None:
@@ -154,25 +155,33 @@ def _tail(text: str | None) -> str:
 
 
 def _print_commands(effect: View) -> None:
-    """What settles it, ready to copy."""
-    ways = [f"signoff effects {way}" for way in settling_commands(effect)]
+    ways = settling_commands(effect)
     if ways:
         print_line("\nTo settle it:")
         for way in ways:
-            print_line(f"  {way}")
+            print_line(f"  signoff {way}")
 
 
 def settling_commands(effect: View) -> list[str]:
-    """Most likely first: what one person has found is confirmed, a provider that can be asked is asked."""
-    operation, reason = effect["operation_id"], "--reason '…'"
+    """What settles it, ready to copy, and what is most likely right first."""
+    seen = [alarm["alarm_id"] for alarm in effect["alarms"] if alarm["acknowledged_at"] is None]
+    return [
+        *(f"effects {way}" for way in _ways(effect)),
+        *(f"alarms acknowledge {alarm_id} {REASON}" for alarm_id in seen),
+    ]
+
+
+def _ways(effect: View) -> list[str]:
+    """What one person has found is confirmed; a provider that can be asked is asked."""
+    operation = effect["operation_id"]
     if effect["settlement"]:
-        finding = f"{operation} --settlement {effect['settlement']['settlement_id']} {reason}"
+        finding = f"{operation} --settlement {effect['settlement']['settlement_id']} {REASON}"
         return [f"confirm {finding}", f"withdraw {finding}"]
-    skip = f"skip {operation} --result '…' {reason}"
+    skip = f"skip {operation} --result '…' {REASON}"
     if effect["status"] == "in_doubt":
-        ask = [f"probe {operation} {reason}"] if effect["class"] == "queryable" else []
+        ask = [f"probe {operation} {REASON}"] if effect["class"] == "queryable" else []
         resolve = f"resolve {operation}"
-        return [*ask, f"{resolve} --applied --reference R {reason}", f"{resolve} --not-applied {reason}", skip]
+        return [*ask, f"{resolve} --applied --reference R {REASON}", f"{resolve} --not-applied {REASON}", skip]
     if effect["status"] in ("failed", "dead") and effect["purged_at"] is None:
-        return [f"replay {operation} {reason}", skip]
+        return [f"replay {operation} {REASON}", skip]
     return []

@@ -60,7 +60,8 @@ async def dead_sending(store: PostgresStore) -> str:
     await change(
         store,
         "INSERT INTO signoff.subscriptions (id, name, kind, target, event_types, created_by, cursor_tx,"
-        " cursor_position) VALUES (gen_random_uuid(), 'billing', 'webhook', 'https://billing.test', '{signoff.*}', 'olga', '0', 0)",
+        " cursor_position) VALUES (gen_random_uuid(), 'billing', 'webhook', 'https://billing.test', '{signoff.*}',"
+        " 'olga', '0', 0)",
     )
     sql = (
         "INSERT INTO signoff.sendings (id, subscription_id, event_id, event_cursor, event_type, sequence, body, status,"

@@ -70,7 +70,7 @@ def test_each_thing_that_needs_a_person_comes_with_its_command(cli: Cli) -> None
     ids = cli.world(busy)
     shown = cli.json("olga", "status")
     assert {need["what"].split()[0]: (need["count"], need["command"]) for need in shown["needs"]} == {
-        "alarms:": (1, f"signoff effects show {ids['alarmed']}"),
+        "alarms:": (1, "signoff alarms list"),
         "effects": (2, f"signoff effects show {ids['doubted']}"),
         "refused": (1, f"signoff effects show {ids['refused']}"),
         "messages": (1, "signoff dead-letters list --kind message"),
