@@ -45,7 +45,7 @@ async def world(store: PostgresStore) -> dict[str, str]:
 
 
 # What is asked of which list, and the names of what is found, newest first.
-CASES: list[tuple[str, list[tuple[str, str]], list[str]]] = [
+CASES: list[tuple[str, list[tuple[str, Any]], list[str]]] = [
     ("jobs", [("status", "queued"), ("status", "awaiting_review")], ["waiting", "queued"]),
     ("jobs", [("error", "effect_held")], ["doubted"]),
     ("jobs", [("tool", "send_email")], ["waiting"]),
@@ -97,7 +97,7 @@ async def test_over_http(database_url: str) -> None:
             assert (await api.get("olga", f"/v1/{path}")).status_code == 422, path
 
 
-async def listed(api: Api, noun: str, asked: list[tuple[str, str]]) -> list[Any]:
+async def listed(api: Api, noun: str, asked: list[tuple[str, Any]]) -> list[Any]:
     async with api.client("olga") as client:
         answer = await client.get(f"/v1/{noun}", params=asked)
     return [row[KEYS[noun]] for row in answer.json()[noun]]
