@@ -40,6 +40,8 @@ COMMANDS: Mapping[str, Lazy] = {
     "people": Lazy("people", "Say what persons may see and decide"),
     "tokens": Lazy("tokens", "Create, list, rotate and revoke tokens"),
     "endpoints": Lazy("endpoints", "Create, list, change, rotate and revoke webhook endpoints"),
+    "verify": Lazy("verify", "Check all promises, as far as the database can tell"),
+    "reconcile": Lazy("reconcile", "Compare a provider's export with the ledger"),
     "audit": Lazy("audit", "Verify, export and list what was done, chained"),
     "subscriptions": Lazy("subscriptions", "Create and manage subscriptions: where events are sent"),
     "policy": Lazy("policy", "Write, check, explain and test policy files"),
