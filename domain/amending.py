@@ -58,7 +58,7 @@ class Amendment:
 
     def authority_of(self, editor: Principal, now: datetime) -> Authority | None:
         """By what right the editor could have allowed the amended call, had the agent asked for it; None if by none."""
-        call = self.registered.facts(self.tool, self.args)
+        call = self.registered.facts(self.tool, self.args, requested_by=self.item.terms.requested_by)
         try:
             return authority_over(editor, self._reviewers, call, now=now)
         except Forbidden:
@@ -117,6 +117,7 @@ class Amendment:
             edits_need_another=before.edits_need_another or judgement.edits_need_another,
             ladder=before.ladder,
             at_deadline=before.at_deadline,
+            requested_by=before.requested_by,
         )
 
     @property

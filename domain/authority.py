@@ -38,7 +38,10 @@ PERSONAL = frozenset({Right.review, Right.standing})
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """A call as conditions see it, with its true arguments; `args` is None if they can't be read."""
+    """A call as conditions see it, with its true arguments; `args` is None if they can't be read.
+
+    `requested_by` is the operator who asked for a call that no agent made.
+    """
 
     tool: str
     args: Mapping[str, Any] | None
@@ -46,10 +49,15 @@ class CallFacts:
     environment: str
     destination: Any = None
     unseen: Mapping[str, Any] | None = None
+    requested_by: str | None = None
 
     @property
     def submitted_by(self) -> str | None:
         return self.job.get("submitted_by")
+
+    def is_of(self, name: str) -> bool:
+        """True for who wants the call, and so does not decide about it: four eyes."""
+        return name in (self.submitted_by, self.requested_by)
 
     def satisfies(self, condition: str | None) -> bool:
         """False also if the condition can't be evaluated: unsure means no."""
@@ -179,12 +187,13 @@ def authority_over(
 
     Raises:
         NotAReviewer: not one of the reviewers, nor a delegate of one.
-        SubmitterMayNotDecide: who submitted the job never decides about it.
+        SubmitterMayNotDecide: who submitted the job, or asked for the call, never decides about it.
         BeyondAuthority: a reviewer, whose grants don't cover this call.
     """
     own = may_decide(who, reviewers)
-    if who.name == call.submitted_by and (own or who.delegations):
-        raise SubmitterMayNotDecide(f"{who.name} submitted the job, so somebody else has to decide")
+    if call.is_of(who.name) and (own or who.delegations):
+        did = "submitted the job" if who.name == call.submitted_by else "asked for it"
+        raise SubmitterMayNotDecide(f"{who.name} {did}, so somebody else has to decide")
     if own and _own_covers(who, call, now):
         return Authority(who.name)
     for delegator in _delegators(who, reviewers, call, now):
@@ -199,7 +208,7 @@ def still_holds(
     authority: Authority, who: Principal | None, reviewers: Collection[str], call: CallFacts, now: datetime
 ) -> bool:
     """True if the authority by which something was decided would be enough now. `who` is the reviewer as of now."""
-    if who is None or who.name != authority.reviewer or who.name == call.submitted_by:
+    if who is None or who.name != authority.reviewer or call.is_of(who.name):
         return False
     if authority.on_behalf_of is None:
         return may_decide(who, reviewers) and _own_covers(who, call, now)
@@ -231,7 +240,7 @@ def _delegators(who: Principal, reviewers: Collection[str], call: CallFacts, now
     for delegation in who.delegations:
         delegator = delegation.delegator
         able = may_decide(delegator, reviewers) and _own_covers(delegator, call, now)
-        if able and delegator.name != call.submitted_by and delegation.grant.covers(call, now):
+        if able and not call.is_of(delegator.name) and delegation.grant.covers(call, now):
             yield delegator
 
 

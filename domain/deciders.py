@@ -18,7 +18,7 @@ def authority_on(
     Raises:
         NotAReviewer, SubmitterMayNotDecide, BeyondAuthority.
     """
-    call = registered.facts(item.tool, item.args)
+    call = registered.facts(item.tool, item.args, requested_by=item.terms.requested_by)
     own = authority_over(who, item.may_decide, call, now=now, spoken=item.spoken)
     if not (assigned and item.assigned_to):
         return own

@@ -13,6 +13,7 @@ from signoff.domain.errors import ReviewNotFound
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import JobStatus
 from signoff.domain.judging import judge_answers
+from signoff.domain.origins import origin_of
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import Hints, LockedReview, Store, Transaction
 from signoff.domain.registered import Registered
@@ -71,7 +72,7 @@ async def decide_review(
         )
         status = await _store(tx, locked, judged.new, who.name, door)
     if judged.new and status is not ReviewStatus.pending:
-        hints.offer(locked.job.agent, locked.job.id)
+        _offer(hints, locked, judged.new)
     decisions = (*judged.known, *(settled.decision for settled in judged.new))
     return Decided(review_id, locked.job.id, status, decisions, repeated=not judged.new)
 
@@ -91,6 +92,13 @@ async def expire_review(store: Store, hints: Hints, review_id: UUID) -> bool:
         await complete_review(tx, locked, (), ReviewStatus.expired, "signoff")
     hints.offer(locked.job.agent, locked.job.id)
     return True
+
+
+def _offer(hints: Hints, locked: LockedReview, new: Sequence[Settled]) -> None:
+    if not locked.review.is_alone:
+        hints.offer(locked.job.agent, locked.job.id)
+    for settled in new if locked.review.is_alone else ():
+        hints.offer_effect(locked.job.agent, settled.decision.operation_id)
 
 
 async def _registered(
@@ -124,16 +132,21 @@ async def _store(tx: Transaction, locked: LockedReview, new: Sequence[Settled], 
 async def complete_review(
     tx: Transaction, locked: LockedReview, new: Sequence[Settled], status: ReviewStatus, actor: str, **facts: Any
 ) -> None:
-    """Closes a review none of whose items is open once `new` is stored; what was approved is planned, the job goes on.
+    """Closes a review none of whose items is open once `new` is stored; what was approved is planned, the job goes on
+    if it waits for the review.
 
     `facts` go into the event.
     """
     review = with_settled(locked.review, new)
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
-    await tx.effects.plan(locked.job, allowed, [item.decision for item in allowed if item.decision is not None])
+    decisions = [item.decision for item in allowed if item.decision is not None]
+    await tx.effects.plan(locked.job, allowed, decisions, origin_of(review))
     await _withdraw(tx, [item for item in review.items if item not in allowed], actor)
     event = _event(review, status, actor, facts)
+    if review.is_alone:
+        await tx.events.append(event)
+        return
     if locked.job.status is JobStatus.awaiting_review:
         await tx.jobs.move(review.job_id, JobStatus.queued, event=event)
         return

@@ -19,6 +19,7 @@ from signoff.domain.events import NewEvent
 from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.operator_acts import OperatorActs
+from signoff.domain.origins import Origin
 from signoff.domain.policy import Policy
 from signoff.domain.raised_alarms import Alarms
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
@@ -129,10 +130,10 @@ class Reviews(Protocol):
     async def close(self, review_id: UUID, status: ReviewStatus) -> bool: ...
 
     async def cancel_of_job(self, job_id: UUID) -> Sequence[UUID]:
-        """Cancels every pending review of the job with its open items."""
+        """Cancels every pending review of the job's runs with its open items; not what an operator has asked for."""
 
     async def is_pending(self, job_id: UUID) -> bool:
-        """True if some review of the job waits for a decision."""
+        """True if some review of the job's runs waits for a decision."""
 
     async def past_deadline(self, limit: int) -> Sequence[UUID]: ...
 
@@ -171,8 +172,11 @@ class Effects(Protocol):
 
     async def lock(self, operation_id: str) -> Effect | None: ...
 
-    async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
-        """Inserts the planned effects of approved calls; an operation that has its effect is left alone."""
+    async def plan(
+        self, job: Job, items: Sequence[Item], decisions: Sequence[Decision], origin: Origin | None = None
+    ) -> None:
+        """Inserts the planned effects of approved calls; an operation that has its effect is left alone. With an
+        origin they run by themselves."""
 
     async def move(
         self,

@@ -21,9 +21,10 @@ class Registered:
     policy: Policy | None = None
     tools: Mapping[str, Any] = field(default_factory=dict)
 
-    def facts(self, tool: str, args: Mapping[str, Any] | None) -> CallFacts:
-        """The call as a condition sees it."""
-        return CallFacts(tool, args, self.job, self.environment, self._destination(tool, args))
+    def facts(self, tool: str, args: Mapping[str, Any] | None, *, requested_by: str | None = None) -> CallFacts:
+        """The call as a condition sees it; `requested_by` is the operator who asked for it, if no agent did."""
+        destination = self._destination(tool, args)
+        return CallFacts(tool, args, self.job, self.environment, destination, requested_by=requested_by)
 
     def judge(self, tool: str, args: Mapping[str, Any], *, hidden: Iterable[str] = ()) -> Judgement:
         """How the policy judges a call of the job now; `hidden` is masked beside what its rule hides.
@@ -31,7 +32,7 @@ class Registered:
         Raises AgentNotFound.
         """
         if self.policy is None:
-            raise AgentNotFound(f"no worker serves the agent {self.agent!r}: an edit can't be judged")
+            raise AgentNotFound(f"no worker serves the agent {self.agent!r}: a call can't be judged")
         destination = self._destination(tool, args)
         facts = {"job": self.job, "environment": self.environment, "destination": destination}
         return self.policy.judge(tool, args, **facts, hidden=hidden)

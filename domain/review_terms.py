@@ -16,7 +16,8 @@ class ReviewTerms:
     """`approvals` different people must allow the call; `hidden` are paths of arguments that most don't see.
 
     `ladder` are reminders and escalations by their time; `escalate_to` are who is asked after the deadline, if it is to
-    be escalated. An edit may change the call to one of `tool_changes`.
+    be escalated. An edit may change the call to one of `tool_changes`. `requested_by` is the operator who asked for a
+    call that no agent made: somebody else decides.
     """
 
     approvals: int = 1
@@ -26,6 +27,7 @@ class ReviewTerms:
     escalate_to: tuple[str, ...] = ()
     tool_changes: tuple[str, ...] = ()
     edits_need_another: bool = False
+    requested_by: str | None = None
 
     @classmethod
     def of(cls, judgement: Judgement) -> Self:
@@ -55,6 +57,7 @@ class ReviewTerms:
             "escalate_to": list(self.escalate_to),
             "tool_changes": list(self.tool_changes),
             "edits_need_another": self.edits_need_another,
+            "requested_by": self.requested_by,
         }
         return {name: value for name, value in plain.items() if value != _PLAIN_DEFAULTS[name]} or None
 
@@ -69,6 +72,7 @@ class ReviewTerms:
             escalate_to=tuple(full["escalate_to"]),
             tool_changes=tuple(full["tool_changes"]),
             edits_need_another=full["edits_need_another"],
+            requested_by=full["requested_by"],
         )
 
 
@@ -80,4 +84,5 @@ _PLAIN_DEFAULTS: Mapping[str, Any] = {
     "escalate_to": [],
     "tool_changes": [],
     "edits_need_another": False,
+    "requested_by": None,
 }

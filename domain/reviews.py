@@ -183,6 +183,10 @@ class Revision:
     approval_valid_for_seconds: float | None
 
 
+ALONE = "alone:"
+"""How the interrupt id of a review begins that no run waits for: an operator has asked for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Review:
     """A review with its items, in the order of the calls."""
@@ -195,6 +199,11 @@ class Review:
     items: tuple[Item, ...]
     claimed_by: str | None = None
     claimed_until: datetime | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """True if no run waits for it: what it allows runs by itself, and the job is not touched."""
+        return self.interrupt_id.startswith(ALONE)
 
     @property
     def reviewers(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Out
 from signoff.domain.errors import DigestMismatch, LeaseLost
 from signoff.domain.events import NewEvent
 from signoff.domain.jobs import Job
+from signoff.domain.origins import Origin
 from signoff.domain.policy import Judgement
 from signoff.domain.reviews import Decision, Item
 from signoff.infra.postgres.effects_examined import (
@@ -36,9 +37,10 @@ __all__ = ["COLUMNS", "EffectTable", "effect_of"]
 # review. Any other is left alone.
 PLAN = """
 INSERT INTO signoff.effects AS e
-    (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id, hidden)
+    (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id, hidden, alone, origin,
+    origin_operation)
 VALUES (%(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, 'planned',
-    %(decision_id)s, %(hidden)s)
+    %(decision_id)s, %(hidden)s, %(origin)s::text IS NOT NULL, %(origin)s, %(origin_operation)s)
 ON CONFLICT (operation_id) DO UPDATE
     SET decision_id = excluded.decision_id, hidden = coalesce(excluded.hidden, e.hidden)
 WHERE e.status IN ('planned', 'retry_wait') AND e.digest = excluded.digest
@@ -167,7 +169,9 @@ class EffectTable:
         row = await cursor.fetchone()
         return None if row is None else effect_of(row)
 
-    async def plan(self, job: Job, items: Sequence[Item], decisions: Sequence[Decision]) -> None:
+    async def plan(
+        self, job: Job, items: Sequence[Item], decisions: Sequence[Decision], origin: Origin | None = None
+    ) -> None:
         for item, decision in zip(items, decisions, strict=True):
             parameters = {
                 "operation_id": decision.operation_id,
@@ -179,6 +183,8 @@ class EffectTable:
                 "digest": decision.digest,
                 "decision_id": decision.id,
                 "hidden": list(item.terms.hidden) or None,
+                "origin": origin and origin.kind,
+                "origin_operation": origin and origin.operation_id,
             }
             cursor = await self._conn.execute(PLAN, parameters)
             if cursor.rowcount == 0:

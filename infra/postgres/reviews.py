@@ -18,7 +18,17 @@ from signoff.domain.jobs import Job
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import LockedReview, NewReview
 from signoff.domain.review_terms import ReviewTerms
-from signoff.domain.reviews import Decision, Item, ItemStatus, Proposal, Review, ReviewStatus, Revision, Settled
+from signoff.domain.reviews import (
+    ALONE,
+    Decision,
+    Item,
+    ItemStatus,
+    Proposal,
+    Review,
+    ReviewStatus,
+    Revision,
+    Settled,
+)
 from signoff.infra.postgres.jobs import JOB_COLUMNS, job_of
 
 # The items come as one JSON document, whose numbers keep their digits.
@@ -176,8 +186,9 @@ class ReviewTable:
 
     async def cancel_of_job(self, job_id: UUID) -> Sequence[UUID]:
         cursor = await self._conn.execute(
-            "UPDATE signoff.reviews SET status = 'cancelled' WHERE job_id = %s AND status = 'pending' RETURNING id",
-            (job_id,),
+            "UPDATE signoff.reviews SET status = 'cancelled' WHERE job_id = %s AND status = 'pending'"
+            " AND NOT starts_with(interrupt_id, %s) RETURNING id",
+            (job_id, ALONE),
         )
         ids = [row["id"] for row in await cursor.fetchall()]
         if ids:
@@ -195,7 +206,9 @@ class ReviewTable:
 
     async def is_pending(self, job_id: UUID) -> bool:
         cursor = await self._conn.execute(
-            "SELECT 1 AS one FROM signoff.reviews WHERE job_id = %s AND status = 'pending' LIMIT 1", (job_id,)
+            "SELECT 1 AS one FROM signoff.reviews WHERE job_id = %s AND status = 'pending'"
+            " AND NOT starts_with(interrupt_id, %s) LIMIT 1",
+            (job_id, ALONE),
         )
         return await cursor.fetchone() is not None
 
