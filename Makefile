@@ -59,6 +59,9 @@ acceptance: ## Tests of whole processes from outside
 packaging: ## Wheel, sdist, pins, compose and image
 faults: ## Kills, restarts and lost connections at every named point
 
+soak: $(INSTALLED) ## A quarter of an hour of random faults over 2,000 jobs; writes build/soak.json
+	$(BIN)/python -m tests.soak $(ARGS)
+
 mutants: $(INSTALLED) ## Take out one guard after the other; some test must fail each time
 	$(BIN)/python -m tests.mutants $(ARGS)
 
@@ -90,5 +93,5 @@ $(UV):
 clean: ## Remove what was built and cached; .venv stays
 	rm -rf build dist .typing signoff.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.PHONY: help install typing check test unit contract integration acceptance packaging faults mutants bench demo up wheel \
+.PHONY: help install typing check test unit contract integration acceptance packaging faults soak mutants bench demo up wheel \
 	requirements clean
