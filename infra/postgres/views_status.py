@@ -31,8 +31,8 @@ GROUP BY agent, status ORDER BY agent, status"""
 # How many, since when the oldest, and which that is.
 COUNTS = {
     "reviews": """SELECT count(*) AS count, min(created_at) AS oldest_at,
-        (array_agg(id::text ORDER BY created_at, id))[1] AS oldest, min(deadline_at) AS next_deadline_at
-        FROM signoff.reviews WHERE status = 'pending'""",
+        (SELECT id::text FROM signoff.reviews WHERE status = 'pending' ORDER BY created_at LIMIT 1) AS oldest,
+        min(deadline_at) AS next_deadline_at FROM signoff.reviews WHERE status = 'pending'""",
     "doubts": """SELECT count(*) AS count, min(doubt_since) AS oldest_at,
         (array_agg(operation_id ORDER BY doubt_since, operation_id))[1] AS oldest
         FROM signoff.effects WHERE status = 'in_doubt'""",
