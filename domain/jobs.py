@@ -81,6 +81,8 @@ class Job:
     result: Mapping[str, Any] | None = None
     error_code: str | None = None
     error_message: str | None = None
+    # Where its trace began (W3C), if it is traced.
+    traceparent: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """What a policy's condition sees as `job`."""

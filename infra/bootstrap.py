@@ -17,6 +17,7 @@ from signoff.infra.postgres.schema import require_current_schema
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.services import Services
 from signoff.infra.settings import Settings
+from signoff.infra.telemetry.tracing import Tracing, start_tracing
 
 __all__ = ["Services", "open_services"]
 
@@ -30,20 +31,31 @@ async def open_services(
     """Everything that a process needs, on the running loop; closed at the end. `hints` of the caller stay open.
 
     Raises:
-        StoreUnavailable, SchemaOutdated.
+        StoreUnavailable, SchemaOutdated, SettingsInvalid.
     """
-    async with _open_pool(addresses.database_url, pool_size or settings.database_pool_size) as pool:
+    size = pool_size or settings.database_pool_size
+    async with _tracing(settings) as tracing, _open_pool(addresses.database_url, size) as pool:
         store = PostgresStore(pool)
         async with store.connection() as conn:
             await require_current_schema(conn)
         if hints is not None:
-            yield Services(settings, pool, store, hints)
+            yield Services(settings, pool, store, hints, tracing)
             return
         celery = CeleryHints(addresses.redis_url, settings.publish_timeout_seconds)
         try:
-            yield Services(settings, pool, store, celery)
+            yield Services(settings, pool, store, celery, tracing)
         finally:
             await asyncio.to_thread(celery.close)
+
+
+@asynccontextmanager
+async def _tracing(settings: Settings) -> AsyncIterator[Tracing]:
+    tracing = start_tracing(settings)
+    try:
+        yield tracing
+    finally:
+        if tracing.is_on:
+            await asyncio.to_thread(tracing.close)
 
 
 @asynccontextmanager

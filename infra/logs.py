@@ -21,6 +21,7 @@ QUIET = ("httpx", "httpcore", "alembic", "uvicorn.access")
 def configure_logs(settings: Settings) -> None:
     """Sends what structlog and `logging` are told to standard error, as JSON lines or for a console."""
     shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),

@@ -8,6 +8,7 @@ from signoff.domain.ports import Hints
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.settings import Settings
+from signoff.infra.telemetry.tracing import NO_TRACING, Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,4 @@ class Services:
     pool: Pool
     store: PostgresStore
     hints: Hints
+    tracing: Tracing = NO_TRACING

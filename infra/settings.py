@@ -59,5 +59,6 @@ class Settings(BaseSettings):
     smtp_starttls: bool = True
     smtp_from: str | None = Field(default=None, description="Who notifications by mail are from")
 
+    tracing: bool = Field(default=False, description="Send traces by OTLP, also without an address in OTEL_*")
     log_format: Literal["json", "console"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -106,7 +106,8 @@ def add_tasks(app: Celery, process: ProcessOf) -> None:
 
     @app.task(name=SUBMIT_JOB, **late)
     def submit_job(self: Any, body: Any, idempotency_key: str | None = None) -> None:
-        work = lambda services: intake.submit_job(services, self.request.id, body, idempotency_key)  # noqa: E731
+        trace = (self.request.headers or {}).get("traceparent")
+        work = lambda services: intake.submit_job(services, self.request.id, body, idempotency_key, trace)  # noqa: E731
         _with_retries(self, lambda: process.get().run_intake(work))
 
     @app.task(name=DECIDE_REVIEW, **late)

@@ -44,7 +44,7 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
             watch = WatchDatabase(store, redis_url, settings.publish_timeout_seconds)
             streams: list[Stream] = [
                 PublishEvents(store, redis_url, settings),
-                TakeJobs(store, hints, redis_url, settings),
+                TakeJobs(store, hints, redis_url, settings, services.tracing),
                 TakeDecisions(store, hints, redis_url, settings),
                 SendDue(store, Poster(), Mailer(relay_of(settings))),
             ]

@@ -25,6 +25,7 @@ from signoff.workers.current import CurrentEffect
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard, Stop
+from signoff.workers.observing import observed_attempt
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Prepared, Preparing, Sent, outcome_for
 from signoff.workers.probing import Asks, ask_provider, settle
@@ -101,12 +102,14 @@ class Executor:
         prepared = await self._ask_first(call)
         if not isinstance(prepared, Sent):
             return prepared
-        await self._faults.reach(Point.after_dispatch)
-        answer = await self._carry_out(call, prepared)
-        await self._faults.reach(Point.after_answer)
-        await self._faults.reach(Point.before_record)
-        outcome = await to_the_end(self._record(call, prepared, answer))
-        await self._faults.reach(Point.after_record)
+        with observed_attempt(prepared.effect) as seen:
+            await self._faults.reach(Point.after_dispatch)
+            answer = await self._carry_out(call, prepared)
+            seen.add(outcome=answer.outcome)
+            await self._faults.reach(Point.after_answer)
+            await self._faults.reach(Point.before_record)
+            outcome = await to_the_end(self._record(call, prepared, answer))
+            await self._faults.reach(Point.after_record)
         return outcome
 
     # --- before the first byte leaves ---------------------------------------------------------------------

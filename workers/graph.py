@@ -22,6 +22,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send, interrupt
 
 from signoff.domain.standing import StandingApproval
+from signoff.infra.telemetry.tracing import span
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
 from signoff.workers.gate import judge_state
@@ -124,7 +125,8 @@ class _Nodes:
         if open_ := open_calls(messages):
             raise RuntimeError(f"calls without a result before the model is asked: {open_}")
         try:
-            answer = await self._model.ainvoke([self._system, *messages])
+            with span("call model"):
+                answer = await self._model.ainvoke([self._system, *messages])
         except Exception as error:
             raise ModelFailed(f"{type(error).__name__}: {error}") from error
         if not isinstance(answer, AIMessage):

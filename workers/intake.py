@@ -20,7 +20,9 @@ DOOR = "celery"
 log = logging.getLogger(__name__)
 
 
-async def submit_job(services: Services, task_id: str, body: Any, idempotency_key: Any = None) -> None:
+async def submit_job(
+    services: Services, task_id: str, body: Any, idempotency_key: Any = None, traceparent: str | None = None
+) -> None:
     """Takes a job: `body` is that of POST /v1/jobs, as an object or as its JSON text.
 
     Raises:
@@ -30,7 +32,8 @@ async def submit_job(services: Services, task_id: str, body: Any, idempotency_ke
     origin = _origin(SUBMIT_JOB, task_id)
     raw = _bytes(body)
     try:
-        await intake.take_job(origin, raw, idempotency_key)
+        with services.tracing.accepting(traceparent, DOOR):
+            await intake.take_job(origin, raw, idempotency_key)
     except Unavailable:
         raise
     except Exception as error:

@@ -53,7 +53,8 @@ class WorkerProcess:
         self._heartbeat = Heartbeat(parts.addresses.database_url, lease, self._look)
         store, hints = self.services.store, self.services.hints
         limits = Limits(lease, settings.max_tries, settings.environment, settings.drain_seconds)
-        self.runner = Runner(store, parts.agents, self._heartbeat, hints, limits, self.name, parts.faults)
+        tracing = self.services.tracing
+        self.runner = Runner(store, parts.agents, self._heartbeat, hints, limits, self.name, parts.faults, tracing)
         alone = timedelta(seconds=settings.wall_clock_seconds)
         self._alone = LoneRunner(
             store, parts.agents, settings.environment, self.name, lease=alone, drain_seconds=settings.drain_seconds

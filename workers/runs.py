@@ -26,6 +26,7 @@ from signoff.infra.postgres import leases
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim, Lease
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.infra.telemetry.tracing import NO_TRACING, Tracing
 from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
 from signoff.workers.executor import Executor, JobCancelled, PolicyOutdated, Run
@@ -34,6 +35,7 @@ from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often, r
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
+from signoff.workers.observing import observed_run
 from signoff.workers.resuming import Start, find_start, read_head
 from signoff.workers.serving import Graph, Served
 from signoff.workers.shielding import to_the_end
@@ -72,7 +74,9 @@ class Runner:
         limits: Limits,
         worker: str,
         faults: Faults,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
+        self._tracing = tracing
         self._store = store
         self._agents = agents
         self._heartbeat = heartbeat
@@ -114,6 +118,10 @@ class Runner:
 
     async def run(self, claim: Claim) -> None:
         """Carries the job on under its lease. Never raises for what can happen to a run."""
+        async with observed_run(self._tracing, self._store, claim, self._worker):
+            await self._run(claim)
+
+    async def _run(self, claim: Claim) -> None:
         served = self._agents.get(claim.job.agent)
         if served is None:
             await self._give_back(claim.job, "no_such_agent", f"this worker does not serve {claim.job.agent!r}")

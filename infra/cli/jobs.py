@@ -57,7 +57,8 @@ def submit(
     command = parse_submit({**body, "idempotency_key": key, "cancel_pending": cancel_pending})
 
     async def work(services: Services, who: Principal) -> tuple[dict[str, Any], bool]:
-        accepted = await submit_job(services.store, services.hints, command, who, DOOR)
+        with services.tracing.accepting(None, DOOR):
+            accepted = await submit_job(services.store, services.hints, command, who, DOOR)
         await _settle(services, accepted.job.id, wait)
         async with services.store.connection() as conn:
             return await show_job(conn, accepted.job.id, who), accepted.created

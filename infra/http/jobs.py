@@ -41,7 +41,8 @@ async def submit(app: App, who: Caller, raw: JsonBody, request: Request) -> JSON
     """Accept a job."""
     wait = read_wait(request.headers.getlist("prefer"))
     command = _command(raw, read_idempotency_key(one_header(request, "idempotency-key")))
-    accepted = await submit_job(app.store, app.hints, command, who, DOOR)
+    with app.tracing.accepting(request.headers.get("traceparent"), DOOR):
+        accepted = await submit_job(app.store, app.hints, command, who, DOOR)
     applied = {}
     if wait is not None:
         stopping: asyncio.Event = request.app.state.stopping

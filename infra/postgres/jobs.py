@@ -16,17 +16,18 @@ from signoff.domain.errors import LeaseLost
 from signoff.domain.events import NewEvent
 from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
 from signoff.infra.postgres.events import TELL, event_parameters
+from signoff.infra.telemetry.tracing import traceparent_of_new_job
 
 COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence,
     tries, ran_seconds, cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, result, error_code,
-    error_message"""
+    error_message, traceparent"""
 
 JOB_COLUMNS = ", ".join(f"j.{column.strip()}" for column in COLUMNS.split(","))
 
 INSERT = f"""
 INSERT INTO signoff.jobs
-    (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {COLUMNS}
+    (id, thread_id, agent, status, input, labels, submitted_by, door, idempotency_key, request_digest, traceparent)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {COLUMNS}
 """
 
 MOVE = f"""
@@ -90,7 +91,8 @@ class JobTable:
     ) -> Job | None:
         labels, digest = Json(dict(command.labels)), command.digest()
         what = (job_id, thread_id, command.agent, status, command.input, labels)
-        return await self._one(INSERT, *what, by, door, command.idempotency_key, digest)
+        traceparent = traceparent_of_new_job(job_id, command.agent)
+        return await self._one(INSERT, *what, by, door, command.idempotency_key, digest, traceparent)
 
     async def get(self, job_id: UUID) -> Job | None:
         return await self._one(f"SELECT {COLUMNS} FROM signoff.jobs WHERE id = %s", job_id)

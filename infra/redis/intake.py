@@ -17,6 +17,7 @@ from signoff.infra.redis.connection import connect
 from signoff.infra.redis.inbound_stream import Entry, Fields, InboundStream
 from signoff.infra.redis.taking import Intake, Origin, SignedDecision, arrival, missing
 from signoff.infra.settings import Settings
+from signoff.infra.telemetry.tracing import NO_TRACING, Tracing
 from signoff.infra.webhooks.signatures import SignatureHeaders
 
 JOBS = "signoff:jobs"
@@ -39,7 +40,15 @@ class TakeEntries(ABC):
     refusal: EventType
     payload: bytes
 
-    def __init__(self, store: PostgresStore, hints: Hints, redis_url: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: PostgresStore,
+        hints: Hints,
+        redis_url: str,
+        settings: Settings,
+        tracing: Tracing = NO_TRACING,
+    ) -> None:
+        self._tracing = tracing
         self._client = connect(redis_url, settings.publish_timeout_seconds)
         self._stream = InboundStream(self._client, self.stream)
         self._intake = Intake(store, hints, settings)
@@ -119,7 +128,8 @@ class TakeJobs(TakeEntries):
         if body is None:
             await self._set_aside(origin, entry, missing("job"))
         else:
-            await self._intake.take_job(origin, body, _text(entry.fields, "idempotency_key") or None)
+            with self._tracing.accepting(_text(entry.fields, "traceparent"), DOOR):
+                await self._intake.take_job(origin, body, _text(entry.fields, "idempotency_key") or None)
 
     def _beside(self, fields: Fields) -> str:
         return "the payload is all of it"
