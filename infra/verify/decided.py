@@ -87,16 +87,17 @@ CHECKS = (
     ),
     SqlCheck(
         "I3",
-        "what ran by a rule was asked of nobody",
+        "what ran by a rule was asked of nobody before",
         f"{SENT} AND e.decision_id IS NULL",
-        f"""SELECT e.operation_id AS subject, 'it was sent by the rule ' || e.rule || ', and it was an item of a review'
+        f"""SELECT e.operation_id AS subject, 'it was sent by the rule ' || e.rule || ', and people had been asked of it'
             AS message
-        FROM (SELECT * FROM {SENT} AND e.decision_id IS NULL) e
-        WHERE EXISTS (SELECT FROM signoff.revisions v WHERE v.operation_id = e.operation_id)
-            OR EXISTS (SELECT FROM signoff.items i WHERE i.operation_id = e.operation_id)
-                AND NOT EXISTS (SELECT FROM signoff.items i WHERE i.operation_id = e.operation_id
-                    AND i.status = 'expired')
-        """,
+        FROM (SELECT *, (SELECT max(dispatched_at) FROM signoff.attempts a WHERE a.operation_id = e.operation_id) AS last
+            FROM {SENT} AND e.decision_id IS NULL) e
+        WHERE EXISTS (SELECT FROM signoff.revisions v WHERE v.operation_id = e.operation_id AND v.created_at < e.last)
+            OR EXISTS (SELECT FROM signoff.items i JOIN signoff.reviews r ON r.id = i.review_id
+                WHERE i.operation_id = e.operation_id AND r.created_at < e.last)
+            AND NOT EXISTS (SELECT FROM signoff.items i
+                WHERE i.operation_id = e.operation_id AND i.status = 'expired')""",
     ),
     SqlCheck(
         "I10",

@@ -110,7 +110,7 @@ PLANTED = (
     ("a decision covers what was sent", "UPDATE signoff.decisions SET counts = false"),
     ("a decision covers what was sent", "UPDATE signoff.decisions SET digest = 'another'"),
     (
-        "what ran by a rule was asked of nobody",
+        "what ran by a rule was asked of nobody before",
         "UPDATE signoff.effects SET decision_id = NULL, rule = 'r', policy_digest = 'p'",
     ),
     ("persons decide, and never about what they asked for", "UPDATE signoff.jobs SET submitted_by = 'rita'"),
