@@ -35,6 +35,7 @@ async def test_no_get_and_no_head_changes_anything(api: Api, database_url: str) 
     operation = (await api.get("olga", "/v1/effects")).json()["effects"][0]["operation_id"]
     known = {"job_id": job.job_id, "review_id": job.review_id, "operation_id": operation, "endpoint": "bot"}
     known |= {"subscription": "billing", "delegation_id": job.job_id, "standing_id": job.job_id}
+    known |= {"alarm_id": job.job_id, "letter": f"run:{job.job_id}"}
     before = dump(database_url)
     seen = set()
     for template, _ in routes(api):
@@ -55,7 +56,19 @@ async def test_no_route_but_reads_answers_to_get(api: Api) -> None:
     assert {method for _, method in found} == {"GET", "POST", "DELETE"}
 
 
-VERBS = {"cancel", "retry", "decisions", "replay", "resolve", "skip", "rotate", "revoke", "redeliver"}
+VERBS = {
+    "cancel",
+    "retry",
+    "decisions",
+    "replay",
+    "resolve",
+    "skip",
+    "rotate",
+    "revoke",
+    "redeliver",
+    "requeue",
+    "discard",
+}
 
 
 async def test_alive_and_ready(api: Api, database_url: str) -> None:
