@@ -74,7 +74,9 @@ class OtelTracing:
 
     @contextmanager
     def _entered(self, name: str, kind: SpanKind, traceparent: str | None, **facts: Value) -> Iterator[None]:
-        parent = _W3C.extract({"traceparent": traceparent} if traceparent else {}, context=Context())
+        # Whatever a caller has sent: what can't be read begins a trace.
+        sent = {"traceparent": traceparent} if isinstance(traceparent, str) else {}
+        parent = _W3C.extract(sent, context=Context())
         with self._opened(name, kind, parent, **facts):
             token = current_spans.set(self)
             try:
