@@ -27,6 +27,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _SUBMIT_HEADERS = headers(
     Idempotency_Key="The same key with the same body gets the first job",
+    traceparent="W3C trace context: the job's trace, where traces are on",
     Prefer=f"`wait=N`: answer when the job has ended or waits for a person, after {LONGEST_WAIT_SECONDS} s at most",
 )
 
