@@ -30,8 +30,9 @@ NOTES = "CREATE TABLE IF NOT EXISTS public.notes (operation text NOT NULL, ref t
 CALL_SECONDS = 3.0
 # How long a worker under test stands still at most.
 STILL_SECONDS = 3.0
-# After this no request of ours is on its way any more, whatever was done to it.
-QUIET_SECONDS = CALL_SECONDS + LATE_SECONDS + STILL_SECONDS + 1.0
+# After this no request of ours is on its way any more, whatever was done to it; shorter where nothing stands still.
+QUIET = "FAULT_QUIET_SECONDS"
+QUIET_SECONDS = float(os.environ.get(QUIET, CALL_SECONDS + LATE_SECONDS + STILL_SECONDS + 1.0))
 PATIENT: dict[str, Any] = {
     "max_attempts": 12,
     "first_delay": timedelta(milliseconds=50),

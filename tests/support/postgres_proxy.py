@@ -17,7 +17,7 @@ import random
 import re
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -50,6 +50,13 @@ class Lost:
 
 
 @dataclass
+class _Planned:
+    kind: str
+    pattern: re.Pattern[str]
+    skip: int
+
+
+@dataclass
 class _Sent:
     """What a client has sent up to a Sync (or as a simple query): the server answers it with one ReadyForQuery."""
 
@@ -69,7 +76,7 @@ class PostgresProxy:
         self.lost: list[Lost] = []
         self.passed: Counter[str] = Counter()
         self._chance = random.Random(seed)
-        self._planned: deque[tuple[str, re.Pattern[str]]] = deque()
+        self._planned: list[_Planned] = []
         self._loop = asyncio.new_event_loop()
         self._port = 0
         self._ready = threading.Event()
@@ -86,9 +93,10 @@ class PostgresProxy:
         """Faults that were done, by kind."""
         return dict(Counter(one.kind for one in self.lost))
 
-    def plan(self, kind: str, statement: str) -> None:
-        """The next commit or write whose transaction, or statement, matches `statement` comes to this fault."""
-        self._planned.append((kind, re.compile(statement, re.IGNORECASE | re.DOTALL)))
+    def plan(self, kind: str, statement: str = "", *, skip: int = 0) -> None:
+        """The next commit or write whose transaction, or statement, matches `statement` comes to this fault, after
+        `skip` others that match."""
+        self._planned.append(_Planned(kind, re.compile(statement, re.IGNORECASE | re.DOTALL), skip))
 
     def cut_all(self) -> None:
         """Closes every connection at once."""
@@ -103,10 +111,13 @@ class PostgresProxy:
         return kind
 
     def _planned_fault(self, occasion: str, statements: str) -> str | None:
-        for kind, pattern in list(self._planned):
-            if (kind == "write_lost") == (occasion == "write") and pattern.search(statements):
-                self._planned.remove((kind, pattern))
-                return kind
+        for planned in self._planned:
+            if (planned.kind == "write_lost") != (occasion == "write") or not planned.pattern.search(statements):
+                continue
+            if planned.skip == 0:
+                self._planned.remove(planned)
+                return planned.kind
+            planned.skip -= 1
         return None
 
     def _chance_fault(self, occasion: str) -> str | None:

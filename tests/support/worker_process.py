@@ -18,11 +18,17 @@ from signoff.workers.faults import Point
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """What happens to the worker itself when it reaches `point` for the `nth` time."""
+    """What happens to the worker itself when it reaches `point` for the `nth` time.
+
+    Of a worker that forks it hits the child that gets there, or with `parent` the parent of it. With `marker`, a file
+    that is made then, it happens once for all children.
+    """
 
     point: Point
     sign: signal.Signals = signal.SIGKILL
     nth: int = 1
+    parent: bool = False
+    marker: Path | None = None
 
 
 class Striking:
@@ -36,9 +42,24 @@ class Striking:
         if self._strike is None or point is not self._strike.point:
             return
         self._reached += 1
-        if self._reached == self._strike.nth:
-            # To this thread: a signal to the process may leave it running for a while.
-            signal.pthread_kill(threading.get_ident(), self._strike.sign)
+        if self._reached == self._strike.nth and self._is_first(self._strike.marker):
+            self._hit(self._strike)
+
+    def _is_first(self, marker: Path | None) -> bool:
+        if marker is None:
+            return True
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def _hit(self, strike: Strike) -> None:
+        if strike.parent:
+            os.kill(os.getppid(), strike.sign)
+            return
+        # To this thread: a signal to the process may leave it running for a while.
+        signal.pthread_kill(threading.get_ident(), strike.sign)
 
 
 class WorkerProcess:
