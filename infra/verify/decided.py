@@ -89,13 +89,13 @@ CHECKS = (
         "I3",
         "what ran by a rule was asked of nobody before",
         f"{SENT} AND e.decision_id IS NULL",
-        f"""SELECT e.operation_id AS subject, 'it was sent by the rule ' || e.rule || ', and people had been asked of it'
+        f"""SELECT e.operation_id AS subject, 'it was sent by the rule ' || e.rule || ', and people were asked of it'
             AS message
-        FROM (SELECT *, (SELECT max(dispatched_at) FROM signoff.attempts a WHERE a.operation_id = e.operation_id) AS last
-            FROM {SENT} AND e.decision_id IS NULL) e
-        WHERE EXISTS (SELECT FROM signoff.revisions v WHERE v.operation_id = e.operation_id AND v.created_at < e.last)
+        FROM (SELECT *, (SELECT max(a.dispatched_at) FROM signoff.attempts a
+                WHERE a.operation_id = e.operation_id) AS sent FROM {SENT} AND e.decision_id IS NULL) e
+        WHERE EXISTS (SELECT FROM signoff.revisions v WHERE v.operation_id = e.operation_id AND v.created_at < e.sent)
             OR EXISTS (SELECT FROM signoff.items i JOIN signoff.reviews r ON r.id = i.review_id
-                WHERE i.operation_id = e.operation_id AND r.created_at < e.last)
+                WHERE i.operation_id = e.operation_id AND r.created_at < e.sent)
             AND NOT EXISTS (SELECT FROM signoff.items i
                 WHERE i.operation_id = e.operation_id AND i.status = 'expired')""",
     ),
