@@ -41,6 +41,8 @@ class EventType(StrEnum):
     effect_settled = "signoff.effect.settled.v1"
     standing_created = "signoff.standing.created.v1"
     standing_revoked = "signoff.standing.revoked.v1"
+    provider_opened = "signoff.provider.opened.v1"
+    provider_closed = "signoff.provider.closed.v1"
     subscription_disabled = "signoff.subscription.disabled.v1"
 
 

@@ -16,6 +16,7 @@ from signoff.domain.errors import LeaseLost
 from signoff.domain.events import NewEvent
 from signoff.domain.jobs import ENDED, STARTED, Job, JobStatus, SubmitJob, sources_of
 from signoff.infra.postgres.events import TELL, event_parameters
+from signoff.infra.postgres.holdbacks import HOLDS_BACK
 from signoff.infra.telemetry.tracing import traceparent_of_new_job
 
 COLUMNS = """id, thread_id, agent, status, input, labels, submitted_by, request_digest, created_at, run_at, fence,
@@ -59,9 +60,10 @@ RETURNING id
 """
 
 
-FENCE = """
+FENCE = f"""
 SELECT cancel_requested_at IS NOT NULL AS cancel_requested, cancel_requested_by, clock_timestamp() AS now,
-    (SELECT a.policy_digest FROM signoff.agents a WHERE a.name = jobs.agent) AS policy_digest
+    (SELECT a.policy_digest FROM signoff.agents a WHERE a.name = jobs.agent) AS policy_digest,
+    {HOLDS_BACK} AS holds_back
 FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY UPDATE
 """
 
@@ -70,12 +72,14 @@ FROM signoff.jobs WHERE id = %s AND fence = %s AND status = 'running' FOR NO KEY
 class Fenced:
     """A running job whose row is locked under its fence, and the database's time.
 
-    `policy_digest` is that of the policy which the newest worker of its agent has registered.
+    `policy_digest` is that of the policy which the newest worker of its agent has registered. `holds_back` says that
+    effects may be held back, whichever: by an active pause, or by a provider that fails.
     """
 
     job: Job
     now: datetime
     policy_digest: str | None
+    holds_back: bool
 
 
 def job_of(row: DictRow) -> Job:
@@ -128,7 +132,7 @@ class JobTable:
             raise LeaseLost(gone, job_id=str(job.id), fence=job.fence)
         by: str | None = row["cancel_requested_by"]
         locked = replace(job, cancel_requested=row["cancel_requested"], cancel_requested_by=by)
-        return Fenced(locked, row["now"], row["policy_digest"])
+        return Fenced(locked, row["now"], row["policy_digest"], row["holds_back"])
 
     async def move(
         self,

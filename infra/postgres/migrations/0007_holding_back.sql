@@ -14,6 +14,9 @@ CREATE TABLE signoff.pauses (
 );
 CREATE INDEX pauses_active ON signoff.pauses (created_at) WHERE ended_at IS NULL;
 
+-- Effects that something holds back: counted, and woken when a pause ends.
+CREATE INDEX effects_waiting ON signoff.effects (waits_for) WHERE waits_for IS NOT NULL;
+
 -- Whom tools send to: by default one for each agent and tool. Locked after the effect, last of all.
 CREATE TABLE signoff.providers (
     name        text PRIMARY KEY,
