@@ -18,6 +18,7 @@ from signoff.domain.effects import Effect, EffectClass, Step
 from signoff.domain.events import NewEvent
 from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
+from signoff.domain.lone_calls import Known
 from signoff.domain.operator_acts import OperatorActs
 from signoff.domain.origins import Origin
 from signoff.domain.policy import Policy
@@ -198,6 +199,11 @@ class Effects(Protocol):
         """Revokes what is planned or waits for a retry without doubt; what is in doubt stays so."""
 
 
+class LoneReviews(Protocol):
+    async def known(self, effect: Effect, origin: Origin) -> Known:
+        """What a request about the effect depends on; its job is locked, so nothing of it changes meanwhile."""
+
+
 class Doubt(Protocol):
     async def ask_provider(self, operation_id: str) -> None:
         """Has the provider of an effect in doubt asked about it, by any worker, beside the runs of its job."""
@@ -289,6 +295,8 @@ class Transaction(Protocol):
     def operator_acts(self) -> OperatorActs: ...
     @property
     def settlements(self) -> Settlements: ...
+    @property
+    def lone_reviews(self) -> LoneReviews: ...
     @property
     def alarms(self) -> Alarms: ...
     @property

@@ -13,9 +13,9 @@ from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause
 from signoff.domain.policy import DecisionType
 from signoff.domain.ports import NewReview, Transaction
+from signoff.domain.review_requests import requested
 from signoff.domain.review_terms import ReviewTerms
-from signoff.domain.review_view import review_view
-from signoff.domain.reviews import Item, ItemStatus, Review, ReviewStatus
+from signoff.domain.reviews import Item, ItemStatus
 from signoff.domain.verdicts import AtDeadline
 
 ACTOR = "signoff"
@@ -88,20 +88,7 @@ async def _request(tx: Transaction, job: Job, pause: ReviewPause, checkpoint_id:
     deadline_at = await tx.reviews.create(job, new)
     if not (deadline_at is None or isinstance(deadline_at, datetime)):
         return None
-    review = Review(new.id, job.id, job.thread_id, pause.interrupt_id, ReviewStatus.pending, tuple(items))
-    view = review_view(review, agent=job.agent, deadline_at=deadline_at)
-    return NewEvent(EventType.review_requested, f"reviews/{new.id}", ACTOR, _told(view), job.id)
-
-
-def _told(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Events are kept for long, one for each parked job: what says nothing is left out, and so are the schemas."""
-    configs = [{name: value for name, value in one.items() if name != "args_schema"} for one in view["review_configs"]]
-    items = [_without_empty(item) for item in view["items"]]
-    return _without_empty({**view, "review_configs": configs, "items": items})
-
-
-def _without_empty(view: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in view.items() if value not in (None, [])}
+    return requested(job, new, deadline_at, ACTOR)
 
 
 def _item(ordinal: int, raw: Mapping[str, Any]) -> Item:

@@ -20,6 +20,8 @@ from signoff.domain.probing import probe_effect
 from signoff.domain.settlements import Settlement
 from signoff.domain.settling import confirm_settlement, withdraw_settlement
 from signoff.infra.cli.acting import TokenFile, act
+from signoff.infra.cli.effect_repeats import COMMANDS as REPEATING
+from signoff.infra.cli.effect_repeats import OperationId
 from signoff.infra.cli.effect_screen import print_effect
 from signoff.infra.cli.output import JsonFlag, as_json_text, note, print_json
 from signoff.infra.cli.reasons import Reason, RequestId, text_of
@@ -27,7 +29,8 @@ from signoff.infra.effect_results import pack_text
 from signoff.infra.postgres.views_effects import show_effect
 from signoff.infra.services import Services
 
-OperationId = Annotated[str, typer.Argument(metavar="OPERATION", help="The effect's operation id")]
+__all__ = ["COMMANDS", "OperationId"]
+
 SettlementId = Annotated[
     UUID | None, typer.Option("--settlement", metavar="ID", help="The finding; without it you are shown it and asked")
 ]
@@ -170,7 +173,7 @@ def withdraw(
     _settle(operation, settle, token_file, json)
 
 
-COMMANDS = (replay, resolve, skip, probe, confirm, withdraw)
+COMMANDS = (replay, resolve, skip, probe, confirm, withdraw, *REPEATING)
 
 
 async def _show(services: Services, who: Principal, operation: str) -> dict[str, Any]:

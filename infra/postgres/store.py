@@ -23,6 +23,7 @@ from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
 from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
+from signoff.infra.postgres.lone_reviews import LoneReviewTable
 from signoff.infra.postgres.operator_acts import OperatorActTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
@@ -101,6 +102,10 @@ class PostgresTransaction:
     @cached_property
     def operator_acts(self) -> OperatorActTable:
         return OperatorActTable(self.conn)
+
+    @cached_property
+    def lone_reviews(self) -> LoneReviewTable:
+        return LoneReviewTable(self.conn)
 
     @cached_property
     def alarms(self) -> AlarmTable:
