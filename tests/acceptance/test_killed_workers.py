@@ -10,8 +10,8 @@ import pytest
 from signoff.domain.effects import EffectStatus
 from signoff.domain.jobs import JobStatus
 from signoff.domain.operating import Finding, Settlement, resolve_effect
+from signoff.domain.told import pack_text
 from signoff.workers.faults import Point
-from signoff.workers.results import pack_text
 from tests.support.desk import APPROVE, OLGA, REFUND_AND_MAIL, Desk
 from tests.support.eventually import eventually
 from tests.support.worker_process import Strike, WorkerProcess

@@ -27,6 +27,7 @@ from signoff.domain.operating import Finding, Settlement, replay_effect, resolve
 from signoff.domain.operator_acts import Done
 from signoff.domain.reviews import Review, ReviewStatus
 from signoff.domain.submitting import submit_job
+from signoff.domain.told import pack_text
 from signoff.infra.addresses import Addresses
 from signoff.infra.bootstrap import open_services
 from signoff.infra.hints import CeleryHints
@@ -34,7 +35,6 @@ from signoff.infra.postgres.effects import COLUMNS, effect_of
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.settings import Settings
 from signoff.workers.dispatching import run_dispatcher
-from signoff.workers.results import pack_text
 from tests.support.desk_agents import OTHERS
 from tests.support.eventually import eventually
 from tests.support.worker_process import Strike, WorkerProcess, warm_up
