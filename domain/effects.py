@@ -157,6 +157,11 @@ class Effect:
         """True if the job waits for an operator: in doubt or dead, or refused where its tool wants that looked at."""
         return self.status in HELD or (self.status is EffectStatus.failed and self.holds)
 
+    @property
+    def waits(self) -> bool:
+        """True where `retry_at` says when to go on: to try again, to look whether it may leave, or to ask about it."""
+        return self.status in (EffectStatus.planned, EffectStatus.retry_wait, EffectStatus.in_doubt)
+
     def is_as(self, other: Effect) -> bool:
         """True if nothing has become of it since it was `other`."""
         return (self.status, self.attempts, self.generation) == (other.status, other.attempts, other.generation)

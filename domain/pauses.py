@@ -15,13 +15,15 @@ class ReviewPause:
     """Calls that need a person.
 
     The interrupt names their operations alone; a park wants each item as the gate judged it, from the graph's state.
-    `again` is there for a call that goes back to review: what is said of it now in place of that.
+    `again` is there for a call that goes back to review: what is said of it now in place of that. `calls` are the items
+    in full where the graph is its author's own.
     """
 
     interrupt_id: str
     items: tuple[Mapping[str, Any], ...]
     policy_digest: str
     again: Mapping[str, Any] | None = None
+    calls: tuple[Mapping[str, Any], ...] = ()
     kind: Literal["review"] = "review"
 
 
@@ -52,7 +54,9 @@ def read_pause(interrupt_id: str, value: Any) -> Pause:
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "review":
         items = tuple({"operation_id": operation} for operation in value["operations"])
-        return ReviewPause(interrupt_id, items, value["policy_digest"], value.get("again"))
+        return ReviewPause(
+            interrupt_id, items, value["policy_digest"], value.get("again"), tuple(value.get("calls", ()))
+        )
     if kind == "hold":
         return HoldPause(interrupt_id, value["operation_id"])
     if kind == "wait":

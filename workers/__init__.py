@@ -4,7 +4,7 @@ from signoff.workers.authoring import Agent
 from signoff.workers.current import current_effect
 from signoff.workers.declaring import Compensation, ProbeAnswer, effect
 from signoff.workers.http_outcomes import http_outcome, read_outcome
-from signoff.workers.outcomes import Changed, NotApplied, Refused, Unknown
+from signoff.workers.outcomes import Changed, NotApplied, Refused, Rejected, Unknown
 
 __all__ = [
     "Agent",
@@ -13,6 +13,7 @@ __all__ = [
     "NotApplied",
     "ProbeAnswer",
     "Refused",
+    "Rejected",
     "Unknown",
     "current_effect",
     "effect",

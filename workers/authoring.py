@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ class Agent:
     `model` is a chat model, or a name for `init_chat_model` ("openai:gpt-…"), or None for `SIGNOFF_MODEL`.
     `policy` is a Policy or the path of a policy file. `instructions` say what the agent is for; how it must take a
     refusal is added to them. `max_refused_repeats`: after how many exact repeats of a refused call the job ends.
+    `build`: see `from_graph`.
 
     Raises:
         AgentInvalid: two tools of one name, or a tool that hides its errors from the executor.
@@ -44,6 +45,25 @@ class Agent:
     max_tool_rounds: int | None = None
     max_refused_repeats: int | None = None
     wall_clock_seconds: float | None = None
+    build: Callable[[Any], Any] | None = None
+
+    @classmethod
+    def from_graph(
+        cls,
+        *,
+        name: str,
+        build: Callable[[Any], Any],
+        tools: Sequence[BaseTool],
+        policy: Policy | Path,
+        wall_clock_seconds: float | None = None,
+    ) -> Agent:
+        """An agent that is a graph of its author's own, whose nodes carry out effects by `await effect.run(…)`.
+
+        `build(checkpointer)` returns a StateGraph, or a compiled one. Its state has `messages`: the job's input comes
+        in there, and the text of the last of them is the job's result. A node that pauses by an interrupt of its own
+        makes the job wait for an operator.
+        """
+        return cls(name, tools, policy, build=build, wall_clock_seconds=wall_clock_seconds)
 
     def __post_init__(self) -> None:
         names = [tool.name for tool in self.tools]
@@ -59,6 +79,8 @@ class Agent:
             raise AgentInvalid(
                 f"{self.name}: {tool.name} hides its errors (handle_tool_error): then nobody can tell what happened"
             )
+        if self.build is not None and state_fields(tool):
+            raise AgentInvalid(f"{self.name}: {tool.name} wants the state of a run, and effect.run() has none to give")
         if missing := ungiven(tool):
             raise AgentInvalid(
                 f"{self.name}: {tool.name} wants {missing[0]!r} injected, which a worker has not to give"

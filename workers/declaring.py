@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 
 from signoff.domain.effects import AtEnd, EffectClass, Found, Terms
 from signoff.domain.errors import AgentInvalid
+from signoff.workers.effects_in_nodes import run_in_node
 
 DECLARED_KEY = "signoff_effect"
 LONGEST_HORIZON = Terms().max_elapsed
@@ -137,6 +138,21 @@ class EffectDeclaration:
             return tool
 
         return declare
+
+    async def run(self, name: str, args: Mapping[str, Any], *, key: str) -> Any:
+        """Carries out one effect from a node of an author's own graph: of the tool `name`, with the policy, the people
+        and the ledger of any other call. Returns the tool's result, or the words that a reviewer gives in its place.
+
+        `key` is the author's own, and stands for this one effect in its thread: with it, a node that runs again after a
+        pause or a crash is served what has happened already. A call that needs a person pauses the node right here.
+
+        Raises:
+            Rejected: a person said no. Refused: the policy does not allow it, or the provider did nothing.
+            DigestMismatch: the key was used for another call.
+            InvalidRequest: no such tool, or arguments that don't fit it.
+            RuntimeError: outside a run of Signoff's.
+        """
+        return await run_in_node(name, args, key)
 
 
 effect = EffectDeclaration()

@@ -46,6 +46,13 @@ def judge_state(
     return {"messages": [*changed, *results], "calls": [call for call, _ in judged], **refused}
 
 
+def call_of_node(agent: Agent, context: RunContext, tool: str, args: Mapping[str, Any], message_id: str) -> Call:
+    """A call that a node of an author's graph makes, judged as one of a model's message would be."""
+    gate = _Gate(agent, context, message_id, {"refused": (), "stopped": False}, ())
+    call, _ = gate.judge(ProposedCall(0, None, tool, dict(args)))
+    return call
+
+
 class _Gate:
     def __init__(
         self,

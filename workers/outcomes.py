@@ -18,6 +18,17 @@ class NotApplied(Exception):
         self.retry_after = None if seconds is None else timedelta(seconds=max(0.0, seconds))
 
 
+class Rejected(Refused):
+    """A person did not allow it, so it did not run: `reason` in their words, if they gave any, and `next_step` is
+    "stop", "ask" or "revise"."""
+
+    def __init__(self, message: str, *, reason: str | None, next_step: str, reviewer: str | None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.next_step = next_step
+        self.reviewer = reviewer
+
+
 class Unknown(Exception):
     """Nobody knows whether it happened. The same as any exception that is not one of these; to say it on purpose."""
 

@@ -225,8 +225,7 @@ def waiting(effect: Effect) -> Pending:
 
 def _waits(effect: Effect) -> Pending | None:
     """None if nothing comes of waiting. What is in doubt waits where its provider will be asked again."""
-    able = effect.status in (EffectStatus.planned, EffectStatus.retry_wait, EffectStatus.in_doubt)
-    return _waiting(effect, effect.retry_at) if able and effect.retry_at is not None else None
+    return _waiting(effect, effect.retry_at) if effect.waits and effect.retry_at is not None else None
 
 
 def _waiting(effect: Effect, until: datetime) -> Pending:

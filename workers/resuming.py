@@ -168,8 +168,7 @@ async def _answer(
         return _review_answer(reviews.get(pause.interrupt_id))
     effect = await tx.effects.lock(pause.operation_id)
     if isinstance(pause, WaitPause):
-        waiting = effect is not None and effect.status is EffectStatus.retry_wait
-        return None if waiting and effect is not None and (effect.retry_at or now) > now else {"due": True}
+        return None if effect is not None and effect.waits and (effect.retry_at or now) > now else {"due": True}
     assert isinstance(pause, HoldPause)
     return None if effect is not None and effect.is_held else {"settled": True}
 
@@ -177,10 +176,10 @@ async def _answer(
 def _review_answer(review: Review | None) -> dict[str, Any] | None:
     if review is None or review.status not in ANSWERED:
         return None
-    return {"items": {item.asked_operation_id: _outcome(item) for item in review.items}}
+    return {"items": {item.asked_operation_id: outcome_of(item) for item in review.items}}
 
 
-def _outcome(item: Item) -> dict[str, Any]:
+def outcome_of(item: Item) -> dict[str, Any]:
     """What became of a call, as the graph reads it. An approval of an amended call is an edit of the one asked for."""
     decision = item.decision
     if decision is None:

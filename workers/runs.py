@@ -29,6 +29,7 @@ from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.infra.telemetry.tracing import NO_TRACING, Tracing
 from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
+from signoff.workers.effects_in_nodes import effects_by
 from signoff.workers.executor import Executor, JobCancelled, PolicyOutdated, Run
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import ModelFailed, RunContext, repeated_too_often, repeats_of
@@ -37,6 +38,7 @@ from signoff.workers.heartbeat import Heartbeat, Held
 from signoff.workers.messages import open_calls
 from signoff.workers.observing import observed_run
 from signoff.workers.resuming import Start, find_start, read_head
+from signoff.workers.running_effects import EffectsOfRun
 from signoff.workers.serving import Graph, Served
 from signoff.workers.shielding import to_the_end
 
@@ -242,10 +244,15 @@ class _RunOf:
             await self._end(await self._values())
             return
         self._guard.stop_after(self._seconds_left(), Stop.late)
-        result = await self._graph.ainvoke(
-            start.input, self._config, context=self._context(), durability="sync", control=self._control
-        )
+        context = self._context()
+        with effects_by(EffectsOfRun(self._store, self._served.agent, self._job, context)):
+            result = await self._graph.ainvoke(
+                self._input(start), self._config, context=context, durability="sync", control=self._control
+            )
         await self._after(result, start)
+
+    def _input(self, start: Start) -> Any:
+        return self._served.first_input(start.input) if start.kind == "start" else start.input
 
     async def _after(self, result: Mapping[str, Any], start: Start) -> None:
         pending = result.get("__interrupt__", ())
@@ -269,7 +276,7 @@ class _RunOf:
         await self._faults.reach(Point.before_finish)
         if call := repeated_too_often(values, self._served.max_refused_repeats):
             await self._leave(_failing("refused_repeatedly", _repeats(call, values)), parked=False)
-        elif open_calls(messages):
+        elif open_calls(messages) and self._served.agent.build is None:
             message = f"the agent used up its {self._served.max_rounds} tool rounds"
             await self._leave(_failing("step_limit", message), parked=False)
         else:
@@ -370,7 +377,9 @@ class _RunOf:
         """A review's calls in full, with the schema that an edit must fit."""
         if not isinstance(pause, ReviewPause):
             return pause
-        judged = [{**calls[item["operation_id"]], **(pause.again or {})} for item in pause.items]
+        own: Mapping[str, Mapping[str, Any]] = {call["operation_id"]: call for call in pause.calls}
+        known = {**calls, **own}
+        judged = [{**known[item["operation_id"]], **(pause.again or {})} for item in pause.items]
         schemas = self._served.agent.schemas
         return replace(pause, items=tuple({**call, "args_schema": schemas.get(call["tool"])} for call in judged))
 

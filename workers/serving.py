@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph.state import CompiledStateGraph, StateGraph
 
 from signoff.domain.errors import AgentInvalid
 from signoff.infra.postgres.checkpoints import RunSaver, needs_every_checkpoint
@@ -38,6 +38,10 @@ class Served:
         mine = copy.copy(self.graph)
         mine.checkpointer = saver
         return mine
+
+    def first_input(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a new job puts into the graph. An author's own knows of nothing but messages."""
+        return state if self.agent.build is None else {"messages": state["messages"]}
 
 
 def serve_agents(settings: Settings) -> Mapping[str, Served]:
@@ -70,7 +74,7 @@ def load_agent(spec: str) -> Agent:
 def serve(agent: Agent, settings: Settings) -> Served:
     rounds = agent.max_tool_rounds or settings.max_tool_rounds
     repeats = agent.max_refused_repeats or settings.max_refused_repeats
-    graph = build_graph(agent, _model(agent, settings), rounds, repeats)
+    graph = _built(agent) if agent.build else build_graph(agent, _model(agent, settings), rounds, repeats)
     return Served(
         agent=agent,
         graph=graph,
@@ -79,6 +83,18 @@ def serve(agent: Agent, settings: Settings) -> Served:
         max_refused_repeats=repeats,
         wall_clock_seconds=agent.wall_clock_seconds or settings.wall_clock_seconds,
     )
+
+
+def _built(agent: Agent) -> Graph:
+    """The graph of its author, compiled without a checkpointer: each run brings its own."""
+    assert agent.build is not None
+    built = agent.build(None)
+    graph = built.compile(name=agent.name) if isinstance(built, StateGraph) else built
+    if not isinstance(graph, CompiledStateGraph):
+        raise AgentInvalid(f"{agent.name}: build() gave a {type(built).__name__}, not a graph of LangGraph")
+    if "messages" not in graph.channels:
+        raise AgentInvalid(f"{agent.name}: the state of its graph has no 'messages', where a job's input comes in")
+    return graph
 
 
 def _model(agent: Agent, settings: Settings) -> BaseChatModel:

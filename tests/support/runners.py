@@ -57,10 +57,12 @@ class Workshop:
         rules: Sequence[Rule] = (allow("*"),),
         faults: Faults | None = None,
         max_tries: int = 3,
+        agent: Agent | None = None,
         **options: Any,
     ) -> None:
         self.store = store
-        self.agent = Agent(name=AGENT, tools=tools, policy=Policy(rules), model=scripted(*answers), **options)
+        own = {"name": AGENT, "tools": tools, "policy": Policy(rules), "model": scripted(*answers), **options}
+        self.agent = agent or Agent(**own)
         agents = {AGENT: serve(self.agent, Settings())}
         self.heartbeat = NoHeartbeat()
         limits = Limits(LEASE, max_tries, ENVIRONMENT, drain_seconds=1.0)
