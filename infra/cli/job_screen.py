@@ -35,7 +35,14 @@ def print_job(job: Mapping[str, Any]) -> None:
     for review_id in job["pending_reviews"]:
         print_line(f"\nIt waits for a decision: signoff reviews show {review_id}")
     if job["status"] == "awaiting_operator":
-        print_line(f"\nIt waits for an operator: signoff effects list --job {job['job_id']}")
+        print_line(f"\nIt waits for an operator: signoff {_way_on(job)}")
+    print_line(f"\nWhat happened: signoff jobs story {job['job_id']}")
+
+
+def _way_on(job: Mapping[str, Any]) -> str:
+    """An effect holds it, or its run can't go on."""
+    held = job["error"] is not None and job["error"]["code"] == "effect_held"
+    return f"effects list --job {job['job_id']}" if held else f"dead-letters show run:{job['job_id']}"
 
 
 def _row(job: Mapping[str, Any]) -> tuple[object, ...]:

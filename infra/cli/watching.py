@@ -45,11 +45,6 @@ def look(fetch: Fetch, show: Show, parts: Parts, token_file: Path | None, *, jso
     print_json(view) if json else show(view)
 
 
-def whole(view: View) -> Iterable[View]:
-    """For a view that changes as one."""
-    return (view,)
-
-
 def rows(name: str) -> Parts:
     """For a view that is a list: its rows."""
     return lambda view: view[name]

@@ -9,9 +9,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import redis
 
 from signoff.domain.effects import EffectStatus, Outcome, Step
 from signoff.domain.running import hold
+from signoff.infra.hints import INTAKE_QUEUE, SUBMIT_JOB
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.redis.intake import DECISIONS, JOBS
 from tests.support.api import dump, open_api
@@ -169,6 +171,17 @@ async def taken(database_url: str, redis_url: str) -> None:
         await drained(world.jobs_taker())
         (job,) = await world.rows("SELECT input, submitted_by FROM signoff.jobs")
         assert job == {"input": "Refund order A-1", "submitted_by": "queue"}
+
+
+def test_a_message_that_came_by_celery_becomes_that_task_again(cli: Cli) -> None:
+    letter = cli.world(lambda store: message(store, GOOD, SUBMIT_JOB))
+    cli.ok("olga", "dead-letters", "requeue", letter, *WHY)
+    with redis.Redis.from_url(cli.redis_url) as client:
+        (raw,) = client.lrange(INTAKE_QUEUE, 0, -1)
+    task = json.loads(raw)
+    assert task["headers"]["task"] == SUBMIT_JOB
+    args, _, _ = json.loads(base64.b64decode(task["body"]))
+    assert args == [GOOD.decode(), f"requeued:{letter.removeprefix('message:')}"]
 
 
 def test_while_redis_is_away_nothing_is_settled(cli: Cli) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from signoff.domain.errors import StoreUnavailable
 from signoff.infra.cli import watching
 from signoff.infra.cli.output import print_table
-from signoff.infra.cli.watching import look, rows, whole
+from signoff.infra.cli.watching import look, rows
 
 VIEWS: tuple[dict[str, Any], ...] = (
     {"jobs": [{"id": 1, "status": "queued"}], "next": None},
@@ -23,6 +23,10 @@ VIEWS: tuple[dict[str, Any], ...] = (
     {"jobs": [{"id": 2, "status": "queued"}, {"id": 1, "status": "running"}], "next": None},
     {"jobs": [{"id": 2, "status": "queued"}], "next": None},
 )
+
+
+def as_one(view: Any) -> tuple[Any]:
+    return (view,)
 
 
 class Feed:
@@ -54,7 +58,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         except StopIteration as end:
             return end.value
 
-    def start(feed: Feed, show: Callable[[Any], None] = print, parts: Any = whole, **options: bool) -> None:
+    def start(
+        feed: Feed, show: Callable[[Any], None] = print, parts: Any = lambda view: (view,), **options: bool
+    ) -> None:
         monkeypatch.setattr(watching, "act", act)
         monkeypatch.setattr(watching, "pause", feed.pause)
         look(feed.fetch, show, parts, None, **{"json": False, "watch": True, **options})
