@@ -309,6 +309,20 @@ class DeadLetterNotFound(NotFound):
     code = "dead_letter_not_found"
 
 
+class PauseNotFound(NotFound):
+    code = "pause_not_found"
+
+
+class ProviderNotFound(NotFound):
+    """Nothing is known of it: it has no limits, and has never failed."""
+
+    code = "provider_not_found"
+
+
+class WorkerNotFound(NotFound):
+    code = "worker_not_found"
+
+
 # --- right in form, but not now ------------------------------------------------------------------------
 
 
@@ -412,6 +426,10 @@ class SettlementOutdated(Conflict):
 
 class AlarmAcknowledged(Conflict):
     code = "alarm_acknowledged"
+
+
+class PauseEnded(Conflict):
+    code = "pause_ended"
 
 
 class PlanOutdated(Conflict):
