@@ -15,7 +15,7 @@ from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.evidence import wake
-from signoff.workers.executor import after_answer, current
+from signoff.workers.executor import after_answer, current, note_answer
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.lone_preparing import LonePreparing
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
@@ -121,8 +121,11 @@ class LoneRunner:
             return await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
 
         async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
-            await tx.jobs.lock(sent.effect.job_id)
-            return await take_step(tx, sent.effect, SUCCESS, self._worker, answer=answer, outcome=answer.outcome)
+            job = await tx.jobs.lock(sent.effect.job_id)
+            after = await take_step(tx, sent.effect, SUCCESS, self._worker, answer=answer, outcome=answer.outcome)
+            if job is not None:
+                await note_answer(tx, sent, job.agent, answer)
+            return after
 
         return await carry_out_in_transaction(self._store, sent, current(sent.effect), "", sent.effect.args, record)
 
@@ -131,10 +134,13 @@ class LoneRunner:
             if answer.recorded is not None:
                 return answer.recorded
             async with self._store.begin() as tx:
-                await tx.jobs.lock(sent.effect.job_id)
+                job = await tx.jobs.lock(sent.effect.job_id)
                 if (committed := await if_committed(tx, sent)) is not None:
                     return committed
                 steps = after_answer(sent, answer, await tx.now(), self._jitter)
-                return await take_steps(tx, sent.effect, steps, answer, self._worker)
+                after = await take_steps(tx, sent.effect, steps, answer, self._worker)
+                if job is not None:
+                    await note_answer(tx, sent, job.agent, answer)
+                return after
 
         await record_for_certain(self._store, sent.effect, answer, self._worker, once)

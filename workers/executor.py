@@ -25,6 +25,7 @@ from signoff.workers.current import CurrentEffect
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard, Stop
+from signoff.workers.holding_back import note_outcome
 from signoff.workers.observing import observed_attempt
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Prepared, Preparing, Sent, outcome_for
@@ -167,7 +168,8 @@ class Executor:
             if not self._agent.has_policy(fenced.policy_digest):
                 raise PolicyOutdated
             allowing = Allowing(self._agent, fenced.job, self._environment)
-            preparing = Preparing(allowing, self._run.worker, self._run.fence, checked)
+            worker, fence, holds_back = self._run.worker, self._run.fence, fenced.holds_back
+            preparing = Preparing(allowing, worker, fence, holds_back=holds_back, checked=checked)
             prepared = await preparing.prepare(tx, call, fenced.now)
         self._run.answered.committed()
         return prepared
@@ -192,7 +194,9 @@ class Executor:
         async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
             await tx.jobs.fence(self._run.job)
             outcome = answer.outcome
-            return await take_step(tx, sent.effect, SUCCESS, self._run.worker, answer=answer, outcome=outcome)
+            after = await take_step(tx, sent.effect, SUCCESS, self._run.worker, answer=answer, outcome=outcome)
+            await note_answer(tx, sent, self._run.job.agent, answer)
+            return after
 
         return await carry_out_in_transaction(self._store, sent, current(sent.effect), call_id, args, record)
 
@@ -217,14 +221,17 @@ class Executor:
         async def once() -> Effect:
             if answer.recorded is not None:
                 return answer.recorded
-            if answer.outcome is Outcome.succeeded and answer.aside is None:
+            if answer.outcome is Outcome.succeeded and answer.aside is None and not sent.failing:
                 return await self._record_success(sent, answer)
             async with self._store.begin() as tx:
                 now = (await tx.jobs.fence(self._run.job)).now
                 if (committed := await if_committed(tx, sent)) is not None:
                     return committed
                 steps = after_answer(sent, answer, now, self._jitter)
-                return await take_steps(tx, sent.effect, steps, answer, self._run.worker)
+                after = await take_steps(tx, sent.effect, steps, answer, self._run.worker)
+                if answer not in (STOPPED_BEFORE, STOPPED_DURING):
+                    await note_answer(tx, sent, self._run.job.agent, answer)
+                return after
 
         after = await record_for_certain(self._store, sent.effect, answer, self._run.worker, once)
         return outcome_for(call, after, sent.terms)
@@ -245,6 +252,12 @@ class Executor:
 
 def current(effect: Effect) -> CurrentEffect:
     return CurrentEffect(effect.operation_id, effect.idempotency_key, effect.attempts)
+
+
+async def note_answer(tx: PostgresTransaction, sent: Sent, agent: str, answer: Answer) -> None:
+    """Counts the answer for the circuit of the provider. A success counts where it may close it."""
+    if answer.outcome is not Outcome.succeeded or sent.failing:
+        await note_outcome(tx, sent.effect, sent.terms, agent, answer.outcome, answer.message)
 
 
 def after_answer(sent: Sent, answer: Answer, now: datetime, jitter: random.Random) -> list[Step]:

@@ -14,12 +14,14 @@ from signoff.domain.effects import (
     before_repeat,
     is_due,
 )
+from signoff.domain.holding import Held
 from signoff.infra.postgres.effects_examined import Examined
 from signoff.infra.postgres.store import PostgresTransaction
 from signoff.workers.allowing import Allowing
 from signoff.workers.approving import Fine, ReviewAgain, Revoked
 from signoff.workers.authoring import Agent
 from signoff.workers.declaring import declared, terms_of
+from signoff.workers.holding_back import held_back
 from signoff.workers.prechecking import Checked, Prechecks
 from signoff.workers.preparing import Sent
 from signoff.workers.probing import Asks
@@ -104,8 +106,12 @@ class LonePreparing:
             return None
         # Its fence is its own and never a job's: a job's fences are positive.
         fence, lease_until = -(effect.attempts + 1), examined.now + self._lease
+        passed = await held_back(tx, effect, says.terms, agent.name, examined.now)
+        if isinstance(passed, Held):
+            await tx.effects.wait(effect, passed.until, passed.waits_for)
+            return None
         sent = await tx.effects.dispatch(effect, says.terms, fence=fence, worker=self._worker, lease_until=lease_until)
-        return Sent(sent, tool, says.terms)
+        return Sent(sent, tool, says.terms, passed.failing)
 
     async def _withdraw(self, tx: PostgresTransaction, effect: Effect, answer: Revoked | ReviewAgain) -> None:
         doubted = effect.doubt_since is not None

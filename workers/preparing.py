@@ -26,6 +26,7 @@ from signoff.domain.effects import (
     is_due,
 )
 from signoff.domain.errors import DigestMismatch
+from signoff.domain.holding import Held, Leaves, has_limits
 from signoff.domain.jobs import Job
 from signoff.domain.policy import Judgement
 from signoff.domain.reviews import ItemStatus
@@ -39,6 +40,7 @@ from signoff.workers.asking_again import ask_again, still_asked
 from signoff.workers.calls import Call
 from signoff.workers.declaring import declared, terms_of
 from signoff.workers.graph import Pending, Told
+from signoff.workers.holding_back import held_back
 from signoff.workers.prechecking import Checked, Prechecks, again_for_change
 from signoff.workers.probing import Asks
 from signoff.workers.stepping import take_step
@@ -49,11 +51,12 @@ LOOK_AGAIN = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An effect whose dispatch is marked and committed."""
+    """An effect whose dispatch is marked and committed. `failing`: its provider has had bad ends lately."""
 
     effect: Effect
     tool: BaseTool
     terms: Terms
+    failing: bool = False
 
 
 Prepared = Sent | Asks | Prechecks | Told | Pending
@@ -61,13 +64,17 @@ Prepared = Sent | Asks | Prechecks | Told | Pending
 
 
 class Preparing:
-    """Prepares one call of a run. `checked` is what its tool's precheck has said, once it was asked."""
+    """Prepares one call of a run. `holds_back`: there may be something that holds it back. `checked` is what its tool's
+    precheck has said, once it was asked."""
 
-    def __init__(self, allowing: Allowing, worker: str, fence: int, checked: Checked | None = None) -> None:
+    def __init__(
+        self, allowing: Allowing, worker: str, fence: int, *, holds_back: bool, checked: Checked | None = None
+    ) -> None:
         self._allowing = allowing
         self._agent = allowing.agent
         self._worker = worker
         self._fence = fence
+        self._holds_back = holds_back
         self._checked = checked
 
     async def prepare(self, tx: PostgresTransaction, call: Call, now: datetime) -> Prepared:
@@ -98,7 +105,7 @@ class Preparing:
             return outcome_for(call, await take_step(tx, effect, step, self._worker), terms)
         if self._has_changed(examined):
             return await self._ask_about_change(tx, call, effect, answer.judgement)
-        return await self._dispatch(tx, effect)
+        return await self._dispatch(tx, effect, examined.now)
 
     async def _first_time(self, tx: PostgresTransaction, call: Call, now: datetime) -> Prepared:
         """No decision planned it: it runs only by what allows it now, if nobody was ever asked about it."""
@@ -109,7 +116,7 @@ class Preparing:
         _require_same(call, effect)
         answer = await self._allowing.without_decision(tx, case)
         if isinstance(answer, Fine) and await self._allow(tx, effect, case, answer):
-            return await self._dispatch(tx, effect)
+            return await self._dispatch(tx, effect, now)
         before = await tx.effects.newest_item(case.operation_id)
         if before is not None:
             return await self._as_answered(tx, call, effect, case, answer, before)
@@ -133,7 +140,7 @@ class Preparing:
             return Pending(still_asked(case.operation_id, case.judgement.policy_digest))
         by_time = not isinstance(answer, Revoked) and time_allows(case, before)
         if by_time and await self._allow(tx, effect, case, Fine(case.judgement), by_time=True):
-            return await self._dispatch(tx, effect)
+            return await self._dispatch(tx, effect, case.now)
         return Told(results.refusal(call, _as_refused(call["tool"], before)))
 
     async def _allow(
@@ -194,13 +201,21 @@ class Preparing:
         await tx.effects.note_change(effect, self._checked.changed)
         return await self._not_now(tx, call, effect, again_for_change(judgement, self._checked.changed))
 
-    async def _dispatch(self, tx: PostgresTransaction, effect: Effect) -> Sent | Prechecks:
+    async def _dispatch(self, tx: PostgresTransaction, effect: Effect, now: datetime) -> Sent | Prechecks | Pending:
         tool = self._agent.tools_by_name[effect.tool]
         says = declared(tool)
         if says.precheck is not None and self._checked is None and effect.doubt_since is None:
             return Prechecks(effect, says.precheck)
+        passed = await self._pass(tx, effect, says.terms, now)
+        if isinstance(passed, Held):
+            return waiting(await tx.effects.wait(effect, passed.until, passed.waits_for))
         sent = await tx.effects.dispatch(effect, says.terms, fence=self._fence, worker=self._worker)
-        return Sent(sent, tool, says.terms)
+        return Sent(sent, tool, says.terms, passed.failing)
+
+    async def _pass(self, tx: PostgresTransaction, effect: Effect, terms: Terms, now: datetime) -> Held | Leaves:
+        if not (self._holds_back or has_limits(terms)):
+            return Leaves(failing=False)
+        return await held_back(tx, effect, terms, self._allowing.job.agent, now)
 
     def _terms(self, effect: Effect) -> Terms | None:
         tool = self._agent.tools_by_name.get(effect.tool)

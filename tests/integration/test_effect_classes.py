@@ -474,3 +474,52 @@ async def test_a_large_result_is_kept_aside_and_the_agent_is_told_its_beginning(
     assert f"signoff effects result {(await desk.only(job)).operation_id}" in told
     (aside,) = await desk.sql("SELECT octet_length(result) AS bytes FROM signoff.results_aside")
     assert aside["bytes"] > 5000
+
+
+# --- what holds effects back -----------------------------------------------------------------------------------------
+
+PAUSE = "INSERT INTO signoff.pauses (id, tool, reason, created_by) VALUES (gen_random_uuid(), 'pay', 'night', 'olga')"
+GO_ON = "UPDATE signoff.pauses SET ended_at = clock_timestamp(), ended_by = 'olga'"
+
+
+async def test_a_pause_stops_dispatch_and_not_decisions(store: PostgresStore) -> None:
+    provider = Provider()
+    desk = Desk(store, provider.tool(), rules=PEOPLE)
+    job = await desk.open()
+    await desk.sql(PAUSE)
+    await desk.say(job.id, APPROVE)
+    job = await desk.run(job.id)
+    held = await desk.only(job)
+    assert (job.status, held.status, provider.applied) == (JobStatus.queued, S.planned, [])
+    assert await desk.sql("SELECT waits_for FROM signoff.effects") == [{"waits_for": "pause"}]
+
+    await desk.sql(GO_ON)
+    job = await desk.again(job)
+    assert (job.status, provider.applied) == (JobStatus.succeeded, ["ada"])
+
+
+async def test_a_provider_that_fails_again_and_again_is_left_alone_for_a_while(store: PostgresStore) -> None:
+    provider = Provider(behaves=["busy", "busy", "ok"])
+    tool_ = provider.tool("opaque", circuit_failures=2, first_delay=timedelta(seconds=1))
+    desk = Desk(store, tool_)
+    job = await desk.again(await desk.open())
+    assert len(provider.keys) == 2
+    job = await desk.again(job)
+    assert (job.status, len(provider.keys)) == (JobStatus.queued, 2), "the circuit is open"
+    assert await desk.sql("SELECT waits_for FROM signoff.effects") == [{"waits_for": "circuit"}]
+
+    await desk.sql("UPDATE signoff.providers SET open_until = clock_timestamp()")
+    job = await desk.again(job)
+    assert (job.status, provider.applied) == (JobStatus.succeeded, ["ada"])
+    assert await desk.sql("SELECT failures, opened_at FROM signoff.providers") == [{"failures": 0, "opened_at": None}]
+
+
+async def test_no_more_calls_leave_than_the_limit_says(store: PostgresStore) -> None:
+    provider = Provider()
+    desk = Desk(store, provider.tool("opaque", per_minute=1.0))
+    first, second = await desk.open(), await desk.submit()
+    assert first.status is JobStatus.succeeded
+    other = Desk(store, provider.tool("opaque", per_minute=1.0))
+    job = await other.run(second.id)
+    assert (job.status, len(provider.keys)) == (JobStatus.queued, 1)
+    assert (await other.only(job)).status is S.planned
