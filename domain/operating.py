@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
-from signoff.domain.authority import Principal, Right, require_right
+from signoff.domain.authority import Right, require_right
 from signoff.domain.effects import Effect
-from signoff.domain.errors import Conflict, EffectNotFound, InvalidRequest, JobNotFailed, JobNotFound
-from signoff.domain.events import EventType, NewEvent
+from signoff.domain.errors import EffectNotFound, InvalidRequest
 from signoff.domain.findings import REPLAYED, Finding, Move, carry_out, lock_effect, move_of
-from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.jobs import Job
 from signoff.domain.operator_acts import Done, OperatorAct, once
 from signoff.domain.ports import Hints, Store, Transaction
+from signoff.domain.retrying import retry_job
 from signoff.domain.settlements import Settlement
 from signoff.domain.settling import is_high_risk, propose
 from signoff.domain.told import Result, text_of
@@ -104,42 +103,3 @@ async def _do(
         return await propose(tx, effect, act)
     after = await carry_out(tx, effect, job, move, act.who.name, act.reason)
     return {"operation_id": after.operation_id, "status": str(after.status), "generation": after.generation}
-
-
-async def retry_job(store: Store, hints: Hints, job_id: UUID, who: Principal) -> Job:
-    """Queues a failed job, or one that waits for an operator, from its newest checkpoint.
-
-    Raises: RightMissing, JobNotFound, JobNotFailed; Conflict if the thread changed again and again.
-    """
-    require_right(who, Right.operate)
-    try:
-        job = await _retry(store, job_id, who)
-    except JobNotFailed:
-        raise
-    except Conflict:
-        # Another job of the thread has started meanwhile: this one waits behind it.
-        job = await _retry(store, job_id, who)
-    hints.offer(job.agent, job_id)
-    return job
-
-
-async def _retry(store: Store, job_id: UUID, who: Principal) -> Job:
-    async with store.begin() as tx:
-        job = await tx.jobs.lock(job_id)
-        if job is None:
-            raise JobNotFound(f"there is no job {job_id}")
-        if job.status not in (JobStatus.failed, JobStatus.awaiting_operator):
-            raise JobNotFailed(f"the job is {job.status}: there is nothing to retry", status=str(job.status))
-        to = await _retry_target(tx, job)
-        data = {"job_id": str(job_id), "thread_id": job.thread_id}
-        event = NewEvent(EventType.job_retried, f"jobs/{job_id}", who.name, data, job_id)
-        await tx.jobs.move(job_id, to, event=event)
-        after = await tx.jobs.get(job_id)
-    assert after is not None
-    return after
-
-
-async def _retry_target(tx: Transaction, job: Job) -> JobStatus:
-    if job.status is JobStatus.awaiting_operator:
-        return JobStatus.queued
-    return JobStatus.waiting if await tx.jobs.lock_started(job.thread_id) else JobStatus.queued

@@ -99,10 +99,10 @@ async def _skip(services: Services, who: Principal, request: Request, substitute
 
 
 async def _retry(services: Services, who: Principal, request: Request) -> Done:
-    job = await retry_job(services.store, services.hints, request.letter.uuid, who)
+    job = await retry_job(services.store, services.hints, request.letter.uuid, who, request.reason, request.request_id)
     return Done({"status": str(job.status)}, repeated=False)
 
 
 async def _cancel(services: Services, who: Principal, request: Request) -> Done:
-    job = await cancel_job(services.store, services.hints, request.letter.uuid, who)
+    job = await cancel_job(services.store, services.hints, request.letter.uuid, who, request.reason, request.request_id)
     return Done({"status": str(job.status)}, repeated=False)

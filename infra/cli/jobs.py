@@ -11,12 +11,11 @@ from uuid import UUID
 import typer
 
 from signoff.domain.authority import Principal
-from signoff.domain.cancelling import cancel_job
 from signoff.domain.jobs import ENDED, PARKED, JobStatus, parse_submit
-from signoff.domain.operating import retry_job
 from signoff.domain.submitting import submit_job
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
+from signoff.infra.cli.job_acts import COMMANDS, JobId
 from signoff.infra.cli.job_screen import print_job, print_jobs
 from signoff.infra.cli.job_story import story
 from signoff.infra.cli.listing import Label, NewerThan, OlderThan, Read, age, labels, listing
@@ -27,8 +26,6 @@ from signoff.infra.services import Services
 app = command_group("Submit, list, show, cancel and retry jobs.")
 
 POLL_SECONDS = 0.1
-
-JobId = Annotated[UUID, typer.Argument(metavar="JOB", help="The job's id")]
 
 
 @app.command()
@@ -105,30 +102,8 @@ def show(job: JobId, token_file: TokenFile = None, json: JsonFlag = False) -> No
     _print(act(work, token_file), json)
 
 
-@app.command()
-def cancel(job: JobId, token_file: TokenFile = None, json: JsonFlag = False) -> None:
-    """Cancel a job; of a running one the cancellation is requested, and nothing new is sent out for it."""
-
-    async def work(services: Services, who: Principal) -> dict[str, Any]:
-        await cancel_job(services.store, services.hints, job, who)
-        async with services.store.connection() as conn:
-            return await show_job(conn, job, who)
-
-    _print(act(work, token_file), json)
-
-
-@app.command()
-def retry(job: JobId, token_file: TokenFile = None, json: JsonFlag = False) -> None:
-    """Queue a failed job, or one that waits for an operator, again from its newest checkpoint."""
-
-    async def work(services: Services, who: Principal) -> dict[str, Any]:
-        await retry_job(services.store, services.hints, job, who)
-        async with services.store.connection() as conn:
-            return await show_job(conn, job, who)
-
-    _print(act(work, token_file), json)
-
-
+for command in COMMANDS:
+    app.command()(command)
 app.command()(story)
 
 

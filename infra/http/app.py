@@ -19,6 +19,7 @@ from signoff.infra.http import (
     endpoints,
     events,
     health,
+    job_acts,
     jobs,
     metrics,
     review_acts,
@@ -53,6 +54,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     app.state.metrics = Metrics(services.store)
     parts = (
         jobs,
+        job_acts,
         reviews,
         review_acts,
         delegations,

@@ -10,10 +10,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from signoff.domain.authority import Principal
-from signoff.domain.cancelling import cancel_job
 from signoff.domain.errors import InvalidRequest
 from signoff.domain.jobs import JobStatus, SubmitJob, parse_submit
-from signoff.domain.operating import retry_job
 from signoff.domain.submitting import submit_job
 from signoff.infra.http.asking import DOOR, Ages, App, Caller, JsonBody, Labels, Paging, one_header
 from signoff.infra.http.headers import LONGEST_WAIT_SECONDS, read_idempotency_key, read_wait
@@ -85,20 +83,6 @@ async def story(app: App, who: Caller, job_id: UUID) -> JSONResponse:
     """Tell all that happened with a job, in order."""
     async with app.store.connection() as conn:
         return JSONResponse(await show_story(conn, job_id, who))
-
-
-@router.post("/{job_id}/cancel", responses=WRITE)
-async def cancel(app: App, who: Caller, job_id: UUID) -> JSONResponse:
-    """Cancel a job; of a running one the cancellation is requested."""
-    await cancel_job(app.store, app.hints, job_id, who)
-    return await _answer(app, job_id, who)
-
-
-@router.post("/{job_id}/retry", responses=WRITE)
-async def retry(app: App, who: Caller, job_id: UUID) -> JSONResponse:
-    """Queue a failed or held job again."""
-    await retry_job(app.store, app.hints, job_id, who)
-    return await _answer(app, job_id, who)
 
 
 def _command(raw: object, key: str | None) -> SubmitJob:

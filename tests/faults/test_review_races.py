@@ -99,7 +99,7 @@ def chosen(store: PostgresStore, waiting: Parked, chance: random.Random) -> list
     others: list[Act] = [
         expire,
         escalate,
-        lambda: cancel_job(store, hints, waiting.job_id, OPERATOR),
+        lambda: cancel_job(store, hints, waiting.job_id, OPERATOR, "a test"),
         lambda: cancel_review(store, hints, review_id, OPERATOR, "enough", environment="test"),
         lambda: claim(store, review_id, SECOND_REVIEWER, environment="test"),
         lambda: reassign(store, review_id, OPERATOR, ["@rosa"], reason="hers", environment="test"),

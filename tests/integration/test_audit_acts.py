@@ -89,9 +89,9 @@ async def test_what_is_rolled_back_leaves_nothing(api: Api) -> None:
 
 async def test_a_cancelled_job_names_who_cancelled_it(api: Api) -> None:
     job = await parked(api.store)
-    assert (await api.post("olga", f"/v1/jobs/{job.job_id}/cancel")).status_code == 200
+    assert (await api.post("olga", f"/v1/jobs/{job.job_id}/cancel", {"reason": "a test"})).status_code == 200
     told = [(row["act"], row["actor"]) for row in await acts(api.store, job.job_id)]
-    assert set(told[2:]) == {("review.cancelled", "olga"), ("job.cancelled", "olga")}
+    assert set(told[2:]) == {("review.cancelled", "olga"), ("job.cancelled", "olga"), ("operator.job.cancel", "olga")}
 
 
 async def test_a_running_job_that_is_to_be_cancelled(api: Api) -> None:

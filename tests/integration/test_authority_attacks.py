@@ -57,7 +57,7 @@ async def test_an_edit_in_a_review_that_was_never_complete_does_not_run_by_a_rul
     async with bench.store.begin() as tx:
         await tx.jobs.fence(job)
         await fail(tx, job, "run_failed", "as the test wants it")
-    await retry_job(bench.store, NoHints(), job.id, OPERATOR)
+    await retry_job(bench.store, NoHints(), job.id, OPERATOR, "mended")
     job = await claimed(bench.store, job.id)
     amended = {"operation_id": operation_id(job.thread_id, MESSAGE, 0, 1), "edits": 1, "edited": True}
     call = {**call_of(job, EDITED), **amended, "digest": call_digest("refund", EDITED)}

@@ -110,7 +110,7 @@ async def test_a_job_that_fails_beside_its_review_and_is_retried_does_not_wait_f
     assert (job.status, job.error_code) == (JobStatus.failed, "wall_clock_limit")
     async with store.begin() as tx:
         assert [one.status for one in await tx.reviews.of_job(job.id)] == [ReviewStatus.cancelled]
-    await retry_job(store, NoHints(), job.id, OPERATOR)
+    await retry_job(store, NoHints(), job.id, OPERATOR, "mended")
 
     while job.status in (JobStatus.failed, JobStatus.queued):
         job = await shop.run(job.id)

@@ -140,10 +140,10 @@ def test_cancel(cli: Cli) -> None:
 
 def test_retry_is_for_operators(cli: Cli) -> None:
     job = cli.world(submitted)
-    assert "[job_not_failed]" in cli.refused("olga", "jobs", "retry", job.id)
+    assert "[job_not_failed]" in cli.refused("olga", "jobs", "retry", job.id, "--reason", "mended")
     cli.world(lambda store: ended(store, job.id, well=False))
-    assert "[right_missing]" in cli.refused("shop", "jobs", "retry", job.id)
-    assert cli.json("olga", "jobs", "retry", job.id)["status"] == "queued"
+    assert "[right_missing]" in cli.refused("shop", "jobs", "retry", job.id, "--reason", "mended")
+    assert cli.json("olga", "jobs", "retry", job.id, "--reason", "mended")["status"] == "queued"
 
 
 def test_a_token_is_needed_and_may_come_from_a_file(cli: Cli, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ async def expired(desk: Desk) -> UUID:
 
 async def cancelled(desk: Desk) -> UUID:
     job = await parked(desk.world.store)
-    await cancel_job(desk.world.store, NoHints(), job.job_id, OPERATOR)
+    await cancel_job(desk.world.store, NoHints(), job.job_id, OPERATOR, "a test")
     return job.review_id
 
 

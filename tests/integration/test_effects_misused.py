@@ -161,7 +161,7 @@ async def test_a_run_waits_for_a_call_that_is_under_way_by_itself(store: Postgre
     shop, job_id, operation = await replayed_beside_its_run(store, send)
     alone = asyncio.create_task(shop.alone.run(operation))
     await entered.wait()
-    job = await shop.run((await retry_job(store, NoHints(), job_id, OPERATOR)).id)
+    job = await shop.run((await retry_job(store, NoHints(), job_id, OPERATOR, "mended")).id)
     assert (job.status, job.run_at > job.created_at) == (JobStatus.queued, True)
     assert [one.status for one in await shop.effects(job_id)] == [EffectStatus.dispatched]
     left.set()

@@ -117,14 +117,14 @@ async def test_cancel_and_retry(api: Api) -> None:
     assert code(await api.post("other-shop", f"/v1/jobs/{job.id}/cancel")) == (404, "job_not_found")
     cancelled = await api.post("shop", f"/v1/jobs/{job.id}/cancel")
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
-    assert code(await api.post("olga", f"/v1/jobs/{job.id}/retry")) == (409, "job_not_failed")
+    assert code(await api.post("olga", f"/v1/jobs/{job.id}/retry", {"reason": "mended"})) == (409, "job_not_failed")
     failed = await submitted(api.store)
     await world.ended(api.store, failed.id, well=False)
     assert code(await api.post("shop", f"/v1/jobs/{failed.id}/cancel")) == (409, "job_ended")
-    assert code(await api.post("shop", f"/v1/jobs/{failed.id}/retry")) == (403, "right_missing")
-    retried = await api.post("olga", f"/v1/jobs/{failed.id}/retry")
+    assert code(await api.post("shop", f"/v1/jobs/{failed.id}/retry", {"reason": "mended"})) == (403, "right_missing")
+    retried = await api.post("olga", f"/v1/jobs/{failed.id}/retry", {"reason": "mended"})
     assert (retried.status_code, retried.json()["status"], retried.json()["error"]) == (200, "queued", None)
-    assert code(await api.post("olga", f"/v1/jobs/{uuid4()}/retry")) == (404, "job_not_found")
+    assert code(await api.post("olga", f"/v1/jobs/{uuid4()}/retry", {"reason": "mended"})) == (404, "job_not_found")
 
 
 async def test_two_retries_on_one_thread_at_once_start_one_job(api: Api) -> None:
@@ -134,7 +134,7 @@ async def test_two_retries_on_one_thread_at_once_start_one_job(api: Api) -> None
         await world.ended(api.store, first.id, well=False)
         await world.ended(api.store, second.id, well=False)
         paths = [f"/v1/jobs/{job.id}/retry" for job in (first, second)]
-        answers = await asyncio.gather(*(api.post("olga", path) for path in paths))
+        answers = await asyncio.gather(*(api.post("olga", path, {"reason": "mended"}) for path in paths))
         outcomes = sorted((answer.status_code, answer.json().get("status")) for answer in answers)
         assert outcomes[0] == (200, "queued")
         assert outcomes[1] in [(200, "waiting"), (409, 409)]

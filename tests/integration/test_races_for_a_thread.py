@@ -36,7 +36,7 @@ async def test_a_retry_that_meets_a_new_job_of_its_thread_waits_behind_it(store:
         row = "SELECT id, %s, thread_id, agent, 'queued', input, submitted_by, door, request_digest FROM signoff.jobs"
         names = "(id, thread_id, agent, status, input, submitted_by, door, request_digest)"
         await tx.conn.execute(f"INSERT INTO signoff.jobs {names} {row.replace('id, %s, ', '%s, ', 1)}", (uuid4(),))
-        retrying = asyncio.create_task(retry_job(store, NoHints(), failed.id, OPERATOR))
+        retrying = asyncio.create_task(retry_job(store, NoHints(), failed.id, OPERATOR, "mended"))
         await _blocked(store)
     assert (await retrying).status is JobStatus.waiting
 

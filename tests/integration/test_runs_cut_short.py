@@ -132,7 +132,7 @@ async def test_a_failed_job_that_is_retried_behind_another_one_is_asked_anew(sto
     assert (first.status, first.error_code) == (JobStatus.failed, "wall_clock_limit")
     second = await shop.run((await shop.submit("Second", first.thread_id)).id)
     assert second.status is JobStatus.succeeded
-    await retry_job(store, NoHints(), first.id, OPERATOR)
+    await retry_job(store, NoHints(), first.id, OPERATOR, "mended")
 
     assert (await shop.run(first.id)).result is not None
     assert isinstance(shop.agent.model, ScriptedModel)

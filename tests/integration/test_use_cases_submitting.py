@@ -199,7 +199,7 @@ async def test_cancelling_a_queued_job_lets_the_next_one_start(store: PostgresSt
 
 async def test_cancelling_a_running_job_is_a_request(store: PostgresStore) -> None:
     job = await world.claimed(store, (await submitted(store)).id)
-    after = await cancel_job(store, Offers(), job.id, OPERATOR)
+    after = await cancel_job(store, Offers(), job.id, OPERATOR, "a test")
     assert (after.status, after.cancel_requested_by) == (JobStatus.running, "olga")
 
 

@@ -156,7 +156,7 @@ class People:
             for job in held.json()["jobs"]:
                 if (job.get("error") or {}).get("code") != "effect_held":
                     self.acts["jobs retried"] += 1
-                    await self.ask("olga", "POST", f"/v1/jobs/{job['job_id']}/retry")
+                    await self.ask("olga", "POST", f"/v1/jobs/{job['job_id']}/retry", json={"reason": "a fault"})
             await asyncio.sleep(1)
 
     async def _settle(self, effect: dict[str, Any]) -> None:

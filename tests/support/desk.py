@@ -111,7 +111,7 @@ class Desk:
         return await replay_effect(self.store, self.hints, effect.operation_id, settlement)
 
     async def retry(self, job_id: UUID) -> Job:
-        return await retry_job(self.store, self.hints, job_id, OLGA)
+        return await retry_job(self.store, self.hints, job_id, OLGA, "mended")
 
     async def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         """What only a test does: looks into the tables, or bends them."""
