@@ -53,9 +53,10 @@ def print_effect(effect: View) -> None:
 
 
 def _row(effect: View) -> tuple[object, ...]:
-    names = ("operation_id", "status", "tool", "attempts", "job_id")
+    waits = f" ({effect['waits_for']})" if effect["waits_for"] else ""
+    head = (effect["operation_id"], effect["status"] + waits, effect["tool"], effect["attempts"], effect["job_id"])
     times = (moment(effect["created_at"]), moment(effect["doubt_since"]))
-    return (*(effect[name] for name in names), *times, effect["error"] and effect["error"]["code"])
+    return (*head, *times, effect["error"] and effect["error"]["code"])
 
 
 def _authority(authority: View) -> str:

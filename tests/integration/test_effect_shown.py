@@ -94,6 +94,7 @@ def test_on_the_screen(cli: Cli) -> None:
         "signoff alarms acknowledge",
     ):
         assert part in shown, part
+    assert "in_doubt (circuit)" in cli.ok("olga", "effects", "list", "--tool", "refund")
     assert f"the compensation of {operation}" in cli.ok("olga", "effects", "show", "op-back")
 
 
