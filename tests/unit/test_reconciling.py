@@ -13,7 +13,7 @@ S, D = EffectStatus, Difference
 OPERATION = "op_" + "a" * 40
 
 
-def entry(status: S, reference: str | None = None) -> Entry:
+def entry(status: EffectStatus, reference: str | None = None) -> Entry:
     return Entry(OPERATION, "pay", status, reference)
 
 
@@ -42,7 +42,9 @@ def row(line: int = 2, reference: str | None = "p-1", *, generation: int = 0, ap
         (S.failed, [row(applied=False)], D.agrees, False, False),
     ],
 )
-def test_how_they_differ(status: S, records: list[Record], difference: D, settles: bool, contradicts: bool) -> None:
+def test_how_they_differ(
+    status: EffectStatus, records: list[Record], difference: Difference, settles: bool, contradicts: bool
+) -> None:
     found = compare(entry(status), records)
     assert (found.difference, found.settles, found.contradicts) == (difference, settles, contradicts)
 
