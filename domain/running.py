@@ -31,7 +31,7 @@ async def park(tx: Transaction, job: Job, pauses: Sequence[Pause], checkpoint_id
     known = [pause for event, pause in zip(requested, reviews, strict=True) if event is None]
     answered = [await tx.reviews.is_answered(job.thread_id, pause.interrupt_id) for pause in known]
     holds = [await _is_held(tx, pause) for pause in pauses if isinstance(pause, HoldPause)]
-    waits = [pause.retry_at for pause in pauses if isinstance(pause, WaitPause)]
+    waits = [await _due_at(tx, pause) for pause in pauses if isinstance(pause, WaitPause)]
     events = [event for event in requested if event is not None]
     await tx.events.append(*events[1:])
     event = events[0] if events else None
@@ -123,6 +123,14 @@ def _deadline(item: Item, raw: Mapping[str, Any]) -> float | None:
     """None also where the last deadline is a rung of the ladder: then others are asked, and nothing expires."""
     seconds: float | None = raw["deadline_seconds"]
     return None if item.terms.at_deadline is AtDeadline.escalate else seconds
+
+
+async def _due_at(tx: Transaction, pause: WaitPause) -> datetime:
+    """What the effect waited for may have come to an end while its run was still on the way to its park."""
+    effect = await tx.effects.lock(pause.operation_id)
+    if effect is None or not effect.waits:
+        return await tx.now()
+    return min(pause.retry_at, effect.retry_at or await tx.now())
 
 
 async def _is_held(tx: Transaction, pause: HoldPause) -> bool:

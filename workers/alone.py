@@ -112,7 +112,9 @@ class LoneRunner:
             if guard.reason is None:
                 raise
             uncancel()
-            return Answer(Outcome.unknown, f"no answer yet, and the worker gave up: {guard.reason}", None)
+            return Answer(
+                Outcome.unknown, f"no answer yet, and the worker gave up: {guard.reason}", None, given_up=True
+            )
         finally:
             guard.end()
 

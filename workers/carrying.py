@@ -28,7 +28,7 @@ class Answer:
 
     `reference` is how the provider calls it, `retry_after` when it wants to be asked again. `aside` is the whole
     result, where `result` is but its beginning. `recorded` is the effect where what the tool did was committed together
-    with its record.
+    with its record. `given_up`: it was us who did not wait.
     """
 
     outcome: Outcome
@@ -38,6 +38,7 @@ class Answer:
     aside: tuple[str, bytes] | None = None
     retry_after: timedelta | None = None
     recorded: Effect | None = None
+    given_up: bool = False
 
 
 async def carry_out(

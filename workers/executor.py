@@ -37,8 +37,8 @@ from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
 MOST_QUESTIONS = 10
 LATE_ANSWER_SECONDS = 20.0
-STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None)
-STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None)
+STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None, given_up=True)
+STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None, given_up=True)
 
 
 class PolicyOutdated(Exception):
@@ -229,8 +229,7 @@ class Executor:
                     return committed
                 steps = after_answer(sent, answer, now, self._jitter)
                 after = await take_steps(tx, sent.effect, steps, answer, self._run.worker)
-                if answer not in (STOPPED_BEFORE, STOPPED_DURING):
-                    await note_answer(tx, sent, self._run.job.agent, answer)
+                await note_answer(tx, sent, self._run.job.agent, answer)
                 return after
 
         after = await record_for_certain(self._store, sent.effect, answer, self._run.worker, once)
@@ -255,8 +254,9 @@ def current(effect: Effect) -> CurrentEffect:
 
 
 async def note_answer(tx: PostgresTransaction, sent: Sent, agent: str, answer: Answer) -> None:
-    """Counts the answer for the circuit of the provider. A success counts where it may close it."""
-    if answer.outcome is not Outcome.succeeded or sent.failing:
+    """Counts the answer for the circuit of the provider; that we gave up is none of its. A success counts where it may
+    close it."""
+    if not answer.given_up and (answer.outcome is not Outcome.succeeded or sent.failing):
         await note_outcome(tx, sent.effect, sent.terms, agent, answer.outcome, answer.message)
 
 

@@ -110,7 +110,7 @@ class Runner:
         A hint that comes too late is as good as any other: hints are left out where the queue is long, so the job that
         is due now may have none of its own.
         """
-        claim = await self._claim(job_id=job_id)
+        claim = None if self._draining else await self._claim(job_id=job_id)
         for _ in range(MOST_JOBS_PER_HINT):
             claim = claim or (None if self._draining else await self._claim(beside=job_id))
             if claim is None:

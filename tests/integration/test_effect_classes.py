@@ -21,6 +21,7 @@ from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Changed, Refused, current_effect, effect
 from signoff.workers.dispatcher import DoubtLapsedEffects
+from signoff.workers.faults import Faults, Point
 from signoff.workers.guarding import Stop
 from tests.support.api import open_store
 from tests.support.models import calling
@@ -51,10 +52,15 @@ class Desk(Shop):
     """A worker over these tools, whose model calls the first of them and then says that it is done."""
 
     def __init__(
-        self, store: PostgresStore, *tools: BaseTool, rules: tuple[Rule, ...] = (allow("*"),), calls: bool = True
+        self,
+        store: PostgresStore,
+        *tools: BaseTool,
+        rules: tuple[Rule, ...] = (allow("*"),),
+        calls: bool = True,
+        faults: Faults | None = None,
     ) -> None:
         call = [calling((tools[0].name, {"to": "ada"}))] if calls else []
-        super(Shop, self).__init__(store, tools, *call, "Done.", rules=rules)
+        super(Shop, self).__init__(store, tools, *call, "Done.", rules=rules, faults=faults)
 
     async def again(self, job: Job) -> Job:
         """Once every wait is over."""
@@ -495,6 +501,27 @@ async def test_a_pause_stops_dispatch_and_not_decisions(store: PostgresStore) ->
 
     await desk.sql(GO_ON)
     job = await desk.again(job)
+    assert (job.status, provider.applied) == (JobStatus.succeeded, ["ada"])
+
+
+class EndsThePause:
+    """While the run that it holds back is on the way to its park."""
+
+    desk: Desk | None = None
+
+    async def reach(self, point: Point) -> None:
+        if point is Point.before_park and self.desk is not None:
+            await self.desk.sql(GO_ON)
+            await self.desk.sql("UPDATE signoff.effects SET retry_at = clock_timestamp()")
+
+
+async def test_a_pause_that_ends_before_the_run_has_parked_is_not_waited_for(store: PostgresStore) -> None:
+    provider, faults = Provider(), EndsThePause()
+    desk = Desk(store, provider.tool(), faults=faults)
+    faults.desk = desk
+    await desk.enrol()
+    await desk.sql(PAUSE)
+    job = await desk.run((await desk.submit()).id)
     assert (job.status, provider.applied) == (JobStatus.succeeded, ["ada"])
 
 
