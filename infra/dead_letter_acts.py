@@ -11,13 +11,17 @@ from signoff.domain.authority import Principal, Right, require_right
 from signoff.domain.cancelling import cancel_job
 from signoff.domain.canonical import scrub
 from signoff.domain.dead_letters import LetterId, LetterKind
-from signoff.domain.errors import InvalidRequest
-from signoff.domain.operating import Settlement, replay_effect, retry_job, skip_effect
+from signoff.domain.errors import DeadLetterNotFound, InvalidRequest
+from signoff.domain.operating import replay_effect, skip_effect
 from signoff.domain.operator_acts import Done, OperatorAct
+from signoff.domain.retrying import retry_job
+from signoff.domain.settlements import Settlement
 from signoff.infra.effect_results import pack_text
+from signoff.infra.postgres.views_dead_letters import is_dead_letter
 from signoff.infra.redis.requeueing import PutBack
 from signoff.infra.services import Services
 
+DONE = "SELECT 1 AS one FROM signoff.operator_acts WHERE actor = %s AND request_id = %s"
 GIVEN_UP = "This was not done: an operator gave it up."
 
 
@@ -45,6 +49,7 @@ async def requeue(services: Services, who: Principal, request: Request, body: by
     Raises: RightMissing, InvalidRequest, and what the act raises that its kind stands for.
     """
     require_right(who, Right.operate)
+    repeated = await _check(services, who, request)
     if body is not None and request.letter.kind is not LetterKind.message:
         raise InvalidRequest(f"only a message takes another body, not {request.letter}", field="body")
     ways = {
@@ -52,7 +57,7 @@ async def requeue(services: Services, who: Principal, request: Request, body: by
         LetterKind.effect: lambda: replay_effect(
             services.store, services.hints, request.letter.key, request.settlement(who)
         ),
-        LetterKind.run: lambda: _retry(services, who, request),
+        LetterKind.run: lambda: _retry(services, who, request, repeated),
         LetterKind.webhook: lambda: dead_letters.requeue_sending(
             services.store, request.act("requeue", who, {}), request.letter.uuid
         ),
@@ -66,12 +71,13 @@ async def discard(services: Services, who: Principal, request: Request, substitu
     Raises: RightMissing, InvalidRequest, and what the act raises that its kind stands for.
     """
     require_right(who, Right.operate)
+    repeated = await _check(services, who, request)
     ways = {
         LetterKind.message: lambda: dead_letters.discard_message(
             services.store, request.act("discard", who, {}), request.letter.position
         ),
         LetterKind.effect: lambda: _skip(services, who, request, substitute),
-        LetterKind.run: lambda: _cancel(services, who, request),
+        LetterKind.run: lambda: _cancel(services, who, request, repeated),
         LetterKind.webhook: lambda: dead_letters.discard_sending(
             services.store, request.act("discard", who, {}), request.letter.uuid
         ),
@@ -98,11 +104,26 @@ async def _skip(services: Services, who: Principal, request: Request, substitute
     )
 
 
-async def _retry(services: Services, who: Principal, request: Request) -> Done:
-    job = await retry_job(services.store, services.hints, request.letter.uuid, who, request.reason, request.request_id)
-    return Done({"status": str(job.status)}, repeated=False)
+async def _retry(services: Services, who: Principal, request: Request, repeated: bool) -> Done:
+    named = (request.letter.uuid, who, request.reason, request.request_id)
+    job = await retry_job(services.store, services.hints, *named)
+    return Done({"status": str(job.status)}, repeated)
 
 
-async def _cancel(services: Services, who: Principal, request: Request) -> Done:
-    job = await cancel_job(services.store, services.hints, request.letter.uuid, who, request.reason, request.request_id)
-    return Done({"status": str(job.status)}, repeated=False)
+async def _cancel(services: Services, who: Principal, request: Request, repeated: bool) -> Done:
+    named = (request.letter.uuid, who, request.reason, request.request_id)
+    job = await cancel_job(services.store, services.hints, *named)
+    return Done({"status": str(job.status)}, repeated)
+
+
+async def _check(services: Services, who: Principal, request: Request) -> bool:
+    """True if a request of this id was carried out before. Raises DeadLetterNotFound for what is no dead letter.
+
+    The acts themselves take more: a failed effect can be replayed, a running job cancelled, but not from here.
+    """
+    async with services.store.connection() as conn:
+        cursor = await conn.execute(DONE, (who.name, request.request_id))
+        repeated = await cursor.fetchone() is not None
+        if not repeated and not await is_dead_letter(conn, request.letter):
+            raise DeadLetterNotFound(f"there is no dead letter {request.letter}: it may have been settled")
+    return repeated

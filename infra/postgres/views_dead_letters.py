@@ -142,6 +142,13 @@ async def show_dead_letter(conn: AsyncConnection[DictRow], letter: LetterId, who
     }
 
 
+async def is_dead_letter(conn: AsyncConnection[DictRow], letter: LetterId) -> bool:
+    """True while it is one that can be shown."""
+    found = f"SELECT EXISTS ({ONE[letter.kind]}) AS found"
+    row = await (await conn.execute(found, (letter.key,))).fetchone()
+    return row is not None and bool(row["found"])
+
+
 def _keyed(sql: str, key: str) -> tuple[str, Any]:
     return sql, {"key": key} if "%(key)s" in sql else (key,)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +14,12 @@ import redis
 
 from signoff.domain.effects import EffectStatus, Outcome, Step
 from signoff.domain.running import hold
-from signoff.infra.hints import INTAKE_QUEUE, SUBMIT_JOB
+from signoff.infra.hints import DECIDE_REVIEW, INTAKE_QUEUE, SUBMIT_JOB
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.redis.intake import DECISIONS, JOBS
 from tests.support.api import dump, open_api
 from tests.support.cli import Cli
-from tests.support.parked import AGENT, claimed, parked, refund, submitted, tried
+from tests.support.parked import AGENT, FAILED, claimed, parked, submitted, tried
 from tests.support.reviewing import change, decide, rows
 from tests.support.streams import drained, open_world
 
@@ -43,11 +44,18 @@ async def message(store: PostgresStore, body: bytes = b"\xffno job", source: str
     return f"message:{(await rows(store, sql, source, body))[0]['position']}"
 
 
-async def dead_effect(store: PostgresStore, **terms: Any) -> tuple[UUID, str]:
-    place = await parked(store, refund(30, **terms))
+async def dead_effect(store: PostgresStore) -> tuple[UUID, str]:
+    place = await parked(store)
     operation = (await decide(store, place.review_id)).decisions[0].operation_id
     await tried(store, place.job_id, operation, *DEAD, outcome=Outcome.not_applied)
     return place.job_id, f"effect:{operation}"
+
+
+async def refused_effect(store: PostgresStore) -> str:
+    place = await parked(store)
+    operation = (await decide(store, place.review_id)).decisions[0].operation_id
+    await tried(store, place.job_id, operation, *FAILED, outcome=Outcome.refused)
+    return f"effect:{operation}"
 
 
 async def stuck_run(store: PostgresStore) -> str:
@@ -124,9 +132,9 @@ def test_each_is_shown_with_its_bytes_every_error_and_the_commands(cli: Cli) -> 
     ]
 
 
-@pytest.mark.parametrize("letter", ["message:12", "effect:op_x", "run:7", "nothing:1", "message:x", "webhook:"])
-def test_what_is_not_there_is_not_found(cli: Cli, letter: str) -> None:
-    assert "[dead_letter_not_found]" in cli.refused("olga", "dead-letters", "show", letter)
+def test_what_is_not_there_is_not_found(cli: Cli) -> None:
+    for letter in ("message:12", "effect:op_x", "run:7", "nothing:1", "message:x", "webhook:"):
+        assert "[dead_letter_not_found]" in cli.refused("olga", "dead-letters", "show", letter)
 
 
 def test_the_arguments_of_an_effect_are_masked(cli: Cli) -> None:
@@ -191,13 +199,13 @@ def test_while_redis_is_away_nothing_is_settled(cli: Cli) -> None:
     assert listed(cli) == [letter]
 
 
-@pytest.mark.parametrize("source", [DECISIONS, "signoff.decide_review"])
-def test_a_signed_decision_is_discarded_and_never_requeued(cli: Cli, source: str) -> None:
-    letter = cli.world(lambda store: message(store, GOOD, source))
-    assert "[dead_letter_not_requeueable]" in cli.refused("olga", "dead-letters", "requeue", letter, *WHY)
-    assert cli.json("olga", "dead-letters", "discard", letter, *WHY)["settlement"] == "discarded"
-    assert listed(cli) == []
-    assert "discarded by olga" in cli.ok("olga", "dead-letters", "show", letter)
+def test_a_signed_decision_is_discarded_and_never_requeued(cli: Cli) -> None:
+    for source in (DECISIONS, DECIDE_REVIEW):
+        letter = cli.world(partial(message, body=GOOD, source=source))
+        assert "[dead_letter_not_requeueable]" in cli.refused("olga", "dead-letters", "requeue", letter, *WHY)
+        assert cli.json("olga", "dead-letters", "discard", letter, *WHY)["settlement"] == "discarded"
+        assert listed(cli) == []
+        assert "discarded by olga" in cli.ok("olga", "dead-letters", "show", letter)
 
 
 Verb = Callable[[Cli, str], Any]
@@ -220,15 +228,26 @@ def test_an_effect_is_replayed_or_skipped(cli: Cli) -> None:
 def test_a_run_is_retried_or_cancelled(cli: Cli) -> None:
     for verb, status in (("requeue", "queued"), ("discard", "cancelled")):
         letter = cli.world(stuck_run)
-        assert act(verb)(cli, letter)["status"] == status
+        once = ("--request-id", f"r-{verb}")
+        assert act(verb, *once)(cli, letter)["status"] == status
+        assert act(verb, *once)(cli, letter)["repeated"]
         assert cli.json("olga", "jobs", "show", letter.removeprefix("run:"))["status"] == status
+
+
+def test_what_is_none_is_not_settled_from_here(cli: Cli) -> None:
+    job = cli.world(submitted)
+    failed = cli.world(refused_effect)
+    for letter in (f"run:{job.id}", failed):
+        for verb in ("requeue", "discard"):
+            assert "[dead_letter_not_found]" in cli.refused("olga", "dead-letters", verb, letter, *WHY)
+    assert cli.json("olga", "jobs", "show", job.id)["status"] == "queued"
 
 
 def test_a_webhook_is_sent_again_or_discarded(cli: Cli) -> None:
     letter = cli.world(dead_sending)
     assert act("requeue")(cli, letter)["settlement"] == "requeued"
     assert cli.json("olga", "subscriptions", "sendings")["sendings"][0]["status"] == "pending"
-    assert "[dead_letter_settled]" in cli.refused("olga", "dead-letters", "requeue", letter, *WHY)
+    assert "[dead_letter_not_found]" in cli.refused("olga", "dead-letters", "requeue", letter, *WHY)
     cli.world(lambda store: change(store, "UPDATE signoff.sendings SET status = 'dead'"))
     assert act("discard")(cli, letter)["settlement"] == "discarded"
     assert cli.json("olga", "subscriptions", "sendings", "billing")["sendings"][0]["status"] == "discarded"
