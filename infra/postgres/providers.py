@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from signoff.domain.holding import Bucket, Circuit
+from signoff.infra.postgres import waking
 
 COLUMNS = "tokens, counted_at, failures, opened_at, open_until, clock_timestamp() AS now"
 # One that has never failed, and has no limits, is of no interest: nobody waits for its row.
@@ -92,6 +93,14 @@ class ProviderTable:
                 "last_error": error,
             },
         )
+
+    async def exists(self, name: str) -> bool:
+        cursor = await self._conn.execute("SELECT FROM signoff.providers WHERE name = %s", (name,))
+        return await cursor.fetchone() is not None
+
+    async def wake_circuit(self) -> int:
+        """Makes due what no circuit holds back any more. Returns how many effects."""
+        return await waking.wake_circuit(self._conn)
 
     async def reset(self, name: str) -> bool:
         """Forgets its bad ends; True if that has closed its circuit."""

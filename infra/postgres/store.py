@@ -25,8 +25,10 @@ from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
 from signoff.infra.postgres.lone_reviews import LoneReviewTable
 from signoff.infra.postgres.operator_acts import OperatorActTable
+from signoff.infra.postgres.pauses import PauseTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
+from signoff.infra.postgres.providers import ProviderTable
 from signoff.infra.postgres.review_acts import ReviewActTable
 from signoff.infra.postgres.reviews import ReviewTable
 from signoff.infra.postgres.settlements import SettlementTable
@@ -106,6 +108,14 @@ class PostgresTransaction:
     @cached_property
     def lone_reviews(self) -> LoneReviewTable:
         return LoneReviewTable(self.conn)
+
+    @cached_property
+    def pauses(self) -> PauseTable:
+        return PauseTable(self.conn)
+
+    @cached_property
+    def providers(self) -> ProviderTable:
+        return ProviderTable(self.conn)
 
     @cached_property
     def alarms(self) -> AlarmTable:
