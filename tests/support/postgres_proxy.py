@@ -98,6 +98,9 @@ class PostgresProxy:
         `skip` others that match."""
         self._planned.append(_Planned(kind, re.compile(statement, re.IGNORECASE | re.DOTALL), skip))
 
+    def reseed(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
     def cut_all(self) -> None:
         """Closes every connection at once."""
         self._loop.call_soon_threadsafe(self._cut_links)

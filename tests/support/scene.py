@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from signoff.domain.jobs import ENDED, JobStatus
 from signoff.domain.operating import Finding
@@ -61,6 +61,10 @@ class Scene:
 
     def worker(self, strike: Strike | None = None, **settings: str) -> WorkerProcess:
         return self.desk.start_worker(strike, **settings)
+
+    async def ready(self) -> None:
+        """Once a worker works. One that loses its database while it starts ends, and is its orchestrator's affair."""
+        await self.ended(await self.submit([("note", {"ref": f"ready-{uuid4()}", "text": "", "ask": False})]))
 
     async def submit(self, calls: list[Call], thread_id: str | None = None, **options: Any) -> UUID:
         return await self.desk.submit(json.dumps(calls), thread_id, agent=NAME, **options)
