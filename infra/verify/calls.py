@@ -18,8 +18,10 @@ from signoff.infra.verify.checks import Connection, each
 
 CALLS = """
 SELECT operation_id AS subject, tool, args, digest FROM signoff.effects WHERE args IS NOT NULL
-UNION ALL SELECT id::text, tool, args, digest FROM signoff.items WHERE args IS NOT NULL
+UNION ALL SELECT id::text, tool, args, digest FROM signoff.items
+    WHERE args IS NOT NULL AND purged_at IS NULL
 UNION ALL SELECT item_id || ' revision ' || revision, tool, args, digest FROM signoff.revisions
+    WHERE purged_at IS NULL
 """
 WAYS = """
 SELECT e.operation_id AS subject, e.status, e.attempts, h.history
