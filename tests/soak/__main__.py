@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
+import os
 import random
 import shutil
 import sys
@@ -38,6 +40,9 @@ MOST_SHOWN = 40
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
+    # Postgres is away on purpose, and processes are killed with what they hold.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     plan = Plan(seed, options.jobs, options.minutes * 60, options.workers)
     again = f"--seed {seed} --jobs {plan.jobs} --minutes {options.minutes:g} --workers {plan.workers}"

@@ -139,7 +139,8 @@ class People:
     async def _send(self, review_id: str, who: str, decisions: list[dict[str, Any]]) -> None:
         path = f"/v1/reviews/{review_id}/decisions"
         answer = await self.ask(who, "POST", path, json={"decisions": decisions})
-        self.acts[f"decisions answered with {answer.status_code}"] += 1
+        code = "" if answer.status_code == 200 else f" {answer.json()['code']}"
+        self.acts[f"decisions answered with {answer.status_code}{code}"] += 1
         if answer.status_code == 200:
             self.decided.append((review_id, who))
 
