@@ -6,44 +6,31 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 from signoff.domain.errors import SchemaOutdated
-from signoff.infra.cli.checks import Check, failed, judged, passed
+from signoff.infra.cli.checks import Check, State, failed, judged, made, passed, warned
+from signoff.infra.cli.checks_agents import MOST_CLOCK_SECONDS, check_agents
 from signoff.infra.cli.checks_audit import check_audit
+from signoff.infra.cli.checks_flow import FLOW
+from signoff.infra.cli.checks_people import PEOPLE
+from signoff.infra.cli.checks_rows import PATIENCE_SECONDS, Connection, check_rows, one
 from signoff.infra.cli.checks_sendings import check_sendings
+from signoff.infra.cli.checks_stuck import STUCK
 from signoff.infra.cli.checks_waiting import check_poison, check_workers
 from signoff.infra.postgres.migrate import OLDEST_POSTGRES
 from signoff.infra.postgres.schema import REVISION, require_current_schema
 
 CONNECT_SECONDS = 5
-MOST_CLOCK_SECONDS = 2.0
-# Well beyond what a dispatcher that runs ever needs.
-PATIENCE_SECONDS = 30
+MOST_SECONDS_OF_ONE = 10
 
 INVALID_INDEXES = """
 SELECT n.nspname || '.' || c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('signoff', 'langgraph') AND NOT i.indisvalid
 """
-STALE_LEASES = """
-SELECT count(*) AS count, extract(epoch FROM clock_timestamp() - min(lease_until))::float8 AS seconds
-FROM signoff.jobs WHERE status = 'running' AND lease_until < clock_timestamp() - make_interval(secs => %s)
-"""
-NOT_OFFERED = """
-SELECT count(*) AS count, extract(epoch FROM clock_timestamp() - min(run_at))::float8 AS seconds
-FROM signoff.jobs WHERE status = 'queued' AND run_at < clock_timestamp() - make_interval(secs => %s)
-AND (offered_at IS NULL OR offered_at < run_at)
-"""
-UNPUBLISHED = """
-SELECT count(*) AS count, extract(epoch FROM clock_timestamp() - min(at))::float8 AS seconds
-FROM signoff.events WHERE published_at IS NULL AND at < clock_timestamp() - make_interval(secs => %s)
-"""
-
-Connection = AsyncConnection[DictRow]
 
 
 async def check_database(database_url: str) -> Sequence[Check]:
@@ -69,11 +56,17 @@ async def _connect(database_url: str) -> AsyncIterator[Connection]:
 
 
 async def _examine(conn: Connection) -> Sequence[Check]:
-    basics = [_version(conn), await _clock(conn)]
-    schema = await _schema(conn)
+    await conn.execute(f"SET statement_timeout = '{MOST_SECONDS_OF_ONE}s'")
+    basics = [
+        _version(conn),
+        await made("clock", lambda: _clock(conn)),
+        await made("durability", lambda: _durable(conn)),
+    ]
+    schema = await made("schema", lambda: _schema(conn))
     if not schema.ok:
-        return [*basics, schema]
-    return [*basics, schema, await _indexes(conn), *(await _flow(conn))]
+        rest = warned("the rest", "not looked at, as the tables may be others", "look again once the schema is right")
+        return [*basics, schema, rest]
+    return [*basics, schema, await made("indexes", lambda: _indexes(conn)), *(await _under_way(conn))]
 
 
 def _version(conn: Connection) -> Check:
@@ -85,11 +78,23 @@ def _version(conn: Connection) -> Check:
 async def _clock(conn: Connection) -> Check:
     """Half of the round trip is given to each direction."""
     before, started = datetime.now(UTC), time.monotonic()
-    row = await _one(conn, "SELECT clock_timestamp() AS now")
+    row = await one(conn, "SELECT clock_timestamp() AS now")
     ahead = (row["now"] - before).total_seconds() - (time.monotonic() - started) / 2
     found = f"the database is {abs(ahead):.3f} s {'ahead of' if ahead > 0 else 'behind'} this host"
     remedy = "set both clocks by NTP: signed requests and deadlines are compared with them"
     return judged("clock", abs(ahead) <= MOST_CLOCK_SECONDS, found, remedy)
+
+
+async def _durable(conn: Connection) -> Check:
+    """What is said to be committed must outlive a crash of the server."""
+    off = []
+    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+        row = await one(conn, f"SHOW {name}")
+        if row[name] == "off":
+            off.append(name)
+    found = f"off: {', '.join(off)}" if off else "what is committed stays"
+    remedy = "turn it on: an effect could be sent again whose dispatch a crash of the database has undone"
+    return judged("durability", not off, found, remedy, otherwise=State.warn)
 
 
 async def _schema(conn: Connection) -> Check:
@@ -107,27 +112,14 @@ async def _indexes(conn: Connection) -> Check:
     return judged("indexes", not rows, found, remedy)
 
 
-async def _flow(conn: Connection) -> Sequence[Check]:
-    look = "is a dispatcher running, and does it reach"
+async def _under_way(conn: Connection) -> Sequence[Check]:
     return [
-        await _late(conn, "leases", STALE_LEASES, "lapsed and not taken back", f"{look} the database?"),
-        await _late(conn, "jobs", NOT_OFFERED, "due and never offered", f"{look} the database?"),
-        await check_workers(conn, PATIENCE_SECONDS),
-        await _late(conn, "events", UNPUBLISHED, "not published", f"{look} Redis?"),
-        await check_poison(conn),
-        await check_sendings(conn),
-        await check_audit(conn),
+        *await check_rows(conn, FLOW),
+        await made("workers", lambda: check_workers(conn, PATIENCE_SECONDS)),
+        *await check_rows(conn, STUCK),
+        await made("poison", lambda: check_poison(conn)),
+        await made("sendings", lambda: check_sendings(conn)),
+        *await check_rows(conn, PEOPLE),
+        *await check_agents(conn),
+        await made("audit", lambda: check_audit(conn)),
     ]
-
-
-async def _late(conn: Connection, name: str, sql: str, what: str, remedy: str) -> Check:
-    row = await _one(conn, sql, PATIENCE_SECONDS)
-    count = row["count"]
-    found = f"{count} {what}, the oldest for {row['seconds']:.0f} s" if count else f"none {what}"
-    return judged(name, count == 0, found, remedy)
-
-
-async def _one(conn: Connection, sql: str, *parameters: Any) -> DictRow:
-    row = await (await conn.execute(sql, parameters)).fetchone()
-    assert row is not None
-    return row

@@ -25,7 +25,7 @@ async def check_sendings(conn: AsyncConnection[DictRow]) -> Check:
     found = [f"{row['name']}: {'gone, ' if row['gone'] else ''}{row['dead']} dead" for row in rows]
     remedy = (
         "see `signoff subscriptions sendings NAME --status dead`; once its receiver is well, enable what is gone and"
-        " `signoff subscriptions redeliver NAME --status dead`; or disable it by hand, or give them up:"
-        " DELETE FROM signoff.sendings WHERE status = 'dead'"
+        " `signoff subscriptions redeliver NAME --status dead`; or disable it by hand, or give each up:"
+        " `signoff dead-letters list --kind webhook`, `signoff dead-letters discard LETTER`"
     )
     return judged("sendings", not rows, "; ".join(found) or "none was given up", remedy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import typer
 
@@ -12,7 +11,8 @@ from signoff.domain.errors import SettingsInvalid
 from signoff.infra.addresses import resolve
 from signoff.infra.cli.acting import database_address, load_settings
 from signoff.infra.cli.apps import one_command
-from signoff.infra.cli.checks import Check, failed
+from signoff.infra.cli.checks import Check, State, failed
+from signoff.infra.cli.checks_broker import check_broker
 from signoff.infra.cli.checks_database import check_database
 from signoff.infra.cli.checks_redis import check_redis
 from signoff.infra.cli.output import JsonFlag, print_json, print_line, print_table
@@ -30,7 +30,7 @@ def doctor(json: JsonFlag = False) -> None:
     checks = asyncio.run(_examine(load_settings()))
     well = all(check.ok for check in checks)
     if json:
-        print_json({"ok": well, "checks": [asdict(check) for check in checks]})
+        print_json({"ok": well, "checks": [check.view() for check in checks]})
     else:
         _print(checks)
     if not well:
@@ -39,7 +39,7 @@ def doctor(json: JsonFlag = False) -> None:
 
 async def _examine(settings: Settings) -> Sequence[Check]:
     database, redis = await asyncio.gather(_database(settings), _redis(settings))
-    return [*database, *redis]
+    return [*database, check_broker(settings), *redis]
 
 
 async def _database(settings: Settings) -> Sequence[Check]:
@@ -60,7 +60,8 @@ async def _redis(settings: Settings) -> Sequence[Check]:
 
 
 def _print(checks: Sequence[Check]) -> None:
-    print_table(("", "check", "found"), [("ok" if check.ok else "WRONG", check.name, check.found) for check in checks])
+    words = {State.ok: "ok", State.warn: "LOOK", State.fail: "WRONG"}
+    print_table(("", "check", "found"), [(words[check.state], check.name, check.found) for check in checks])
     for check in checks:
         if check.remedy is not None:
             print_line(f"{check.name}: {check.remedy}")
