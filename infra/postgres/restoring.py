@@ -17,6 +17,7 @@ from signoff.domain.effects import REPEATABLE, EffectStatus
 from signoff.domain.errors import InvalidRequest
 from signoff.infra.postgres.effects_examined import COLUMNS, effect_of
 from signoff.infra.postgres.events import EventTable
+from signoff.infra.postgres.waking import wake_paused
 
 # More claims than any job had in the lost time: a worker that outlived it finds its fence gone.
 FENCES = 1_000_000
@@ -96,6 +97,7 @@ async def mark_restored(conn: AsyncConnection[DictRow], since: datetime, reason:
     await _doubt(conn, {**facts, "message": message(since, at)})
     await conn.execute(GUARD)
     await conn.execute(GO_ON, facts)
+    await wake_paused(conn)
     row = await (await conn.execute(OPEN)).fetchone()
     assert row is not None
     return Restored(since, at, **row)
