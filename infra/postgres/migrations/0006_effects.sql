@@ -30,6 +30,8 @@ ALTER TABLE signoff.effects
 CREATE INDEX effects_to_probe ON signoff.effects (probe_at) WHERE probe_at IS NOT NULL;
 CREATE INDEX effects_to_purge ON signoff.effects (ended_at)
     WHERE retention_seconds IS NOT NULL AND purged_at IS NULL AND ended_at IS NOT NULL;
+-- Lists begin with the newest.
+CREATE INDEX effects_by_time ON signoff.effects (created_at, operation_id);
 CREATE INDEX effects_of_origin ON signoff.effects (origin_operation) WHERE origin_operation IS NOT NULL;
 
 -- Which try it belongs to, and whether it has settled the effect.
