@@ -23,6 +23,7 @@ from signoff.domain.operator_acts import OperatorActs
 from signoff.domain.origins import Origin
 from signoff.domain.policy import Policy
 from signoff.domain.raised_alarms import Alarms
+from signoff.domain.replay_plans import EffectFacts, JobFacts, Wanted
 from signoff.domain.reviews import Decision, Item, Review, ReviewStatus, Settled
 from signoff.domain.settlements import Settlements
 from signoff.domain.standing import StandingApproval
@@ -204,6 +205,19 @@ class LoneReviews(Protocol):
         """What a request about the effect depends on; its job is locked, so nothing of it changes meanwhile."""
 
 
+class Replayables(Protocol):
+    """What plans of replays are made of, oldest first."""
+
+    async def effects(self, wanted: Wanted) -> Sequence[EffectFacts]:
+        """Those that are named; without any name, those of the filter. Their risk is not looked at."""
+
+    async def jobs(self, wanted: Wanted) -> Sequence[JobFacts]:
+        """Those that are named, and failed ones of the filter if it asks for jobs."""
+
+    async def done_by(self, plan_id: str) -> frozenset[str]:
+        """The request ids of what this plan has done already, whoever has applied it."""
+
+
 class Doubt(Protocol):
     async def ask_provider(self, operation_id: str) -> None:
         """Has the provider of an effect in doubt asked about it, by any worker, beside the runs of its job."""
@@ -297,6 +311,8 @@ class Transaction(Protocol):
     def settlements(self) -> Settlements: ...
     @property
     def lone_reviews(self) -> LoneReviews: ...
+    @property
+    def replayables(self) -> Replayables: ...
     @property
     def alarms(self) -> Alarms: ...
     @property

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal, PrincipalKind, Right, require_right
 from signoff.domain.effects import Effect
 from signoff.domain.errors import (
-    AgentNotFound,
     EffectNotFound,
     PersonNeeded,
     PolicyInvalid,
@@ -21,6 +21,7 @@ from signoff.domain.errors import (
 from signoff.domain.findings import carry_out, lock_effect, move_of
 from signoff.domain.jobs import Job
 from signoff.domain.operator_acts import Done, OperatorAct, once
+from signoff.domain.policy import Policy
 from signoff.domain.ports import Hints, Store, Transaction
 from signoff.domain.registered import Registered
 from signoff.domain.settlements import Settlement, Waiting
@@ -28,13 +29,27 @@ from signoff.domain.settlements import Settlement, Waiting
 
 async def is_high_risk(tx: Transaction, effect: Effect, job: Job, environment: str) -> bool:
     """True if the policy calls the call so, as it judges it now; and if there is nothing to judge it by."""
-    try:
-        policy = await tx.agents.policy(job.agent)
-        tools = await tx.agents.tools(job.agent) or {}
-        registered = Registered(job.agent, job.facts(), environment, policy, tools)
-        return registered.judge(effect.tool, effect.args).high_risk
-    except (AgentNotFound, PolicyInvalid):
-        return True
+    return (await Risks.of(tx, job.agent)).are_high(effect.tool, effect.args, job, environment)
+
+
+@dataclass(frozen=True, slots=True)
+class Risks:
+    """What the risk of an agent's calls is judged by. Without a policy that can be read, all are high."""
+
+    policy: Policy | None
+    tools: Mapping[str, Any]
+
+    @classmethod
+    async def of(cls, tx: Transaction, agent: str) -> Self:
+        try:
+            return cls(await tx.agents.policy(agent), await tx.agents.tools(agent) or {})
+        except PolicyInvalid:
+            return cls(None, {})
+
+    def are_high(self, tool: str, args: Mapping[str, Any], job: Job, environment: str) -> bool:
+        if self.policy is None:
+            return True
+        return Registered(job.agent, job.facts(), environment, self.policy, self.tools).judge(tool, args).high_risk
 
 
 async def propose(tx: Transaction, effect: Effect, act: OperatorAct) -> Mapping[str, Any]:

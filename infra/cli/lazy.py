@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "jobs": Lazy("jobs", "Submit, list, show, cancel and retry jobs"),
     "reviews": Lazy("reviews", "List, show and decide reviews"),
     "effects": Lazy("effects", "List, show, replay, resolve and skip effects"),
+    "replay": Lazy("replay", "Plan what replaying many would do, and do it"),
     "alarms": Lazy("alarms", "List and acknowledge what may have happened twice, or other than recorded"),
     "dead-letters": Lazy("dead_letters", "List, show, requeue and discard what nothing goes on with by itself"),
     "pauses": Lazy("pauses", "Hold effects back, list that, and let them go on"),

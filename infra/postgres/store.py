@@ -29,6 +29,7 @@ from signoff.infra.postgres.pauses import PauseTable
 from signoff.infra.postgres.pool import Pool
 from signoff.infra.postgres.principals import PrincipalTable
 from signoff.infra.postgres.providers import ProviderTable
+from signoff.infra.postgres.replayables import ReplayableTable
 from signoff.infra.postgres.review_acts import ReviewActTable
 from signoff.infra.postgres.reviews import ReviewTable
 from signoff.infra.postgres.settlements import SettlementTable
@@ -104,6 +105,10 @@ class PostgresTransaction:
     @cached_property
     def operator_acts(self) -> OperatorActTable:
         return OperatorActTable(self.conn)
+
+    @cached_property
+    def replayables(self) -> ReplayableTable:
+        return ReplayableTable(self.conn)
 
     @cached_property
     def lone_reviews(self) -> LoneReviewTable:

@@ -15,6 +15,8 @@ CREATE TABLE signoff.operator_acts (
     PRIMARY KEY (actor, request_id)
 );
 CREATE INDEX operator_acts_of ON signoff.operator_acts (subject);
+-- What a plan of replays has done already.
+CREATE INDEX operator_acts_of_plan ON signoff.operator_acts ((body->>'plan')) WHERE body->>'plan' IS NOT NULL;
 CREATE INDEX operator_acts_of_job ON signoff.operator_acts (job_id) WHERE job_id IS NOT NULL;
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON signoff.operator_acts
     FOR EACH ROW EXECUTE FUNCTION signoff.refuse_change();
