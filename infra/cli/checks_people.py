@@ -33,7 +33,7 @@ PEOPLE = (
         "alarms",
         ALARMS,
         "nobody has acknowledged",
-        "`signoff effects show OPERATION` has the evidence; put it right at the provider, then acknowledge the alarm",
+        "`signoff effects show OPERATION` has the evidence; put it right, then `signoff alarms acknowledge ALARM`",
     ),
     Rows(
         "doubt",
@@ -55,7 +55,7 @@ PEOPLE = (
         "pauses",
         PAUSES,
         "pauses have held effects back for 4 hours",
-        "end what is no longer needed; `signoff status` lists them",
+        "see `signoff pauses list`, and end what is no longer needed: `signoff pauses end PAUSE`",
         State.warn,
     ),
     Rows(
