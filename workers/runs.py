@@ -26,9 +26,12 @@ from signoff.infra.postgres import leases
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.leases import Claim, Lease
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.infra.postgres.tallies import FENCE_REJECTIONS
 from signoff.infra.telemetry.tracing import NO_TRACING, Tracing
+from signoff.workers import carried_over
 from signoff.workers.answered import Answered
 from signoff.workers.calls import Call
+from signoff.workers.counting import count_if_possible
 from signoff.workers.effects_in_nodes import effects_by
 from signoff.workers.executor import Executor, JobCancelled, PolicyOutdated, Run
 from signoff.workers.faults import Faults, Point
@@ -145,6 +148,8 @@ class Runner:
             log.warning(
                 "run abandoned", extra={"job_id": str(claim.job.id), "fence": claim.job.fence, "error": str(error)}
             )
+            if isinstance(error, LeaseLost):
+                await count_if_possible(self._store, FENCE_REJECTIONS, claim.job.agent)
         finally:
             guard.end()
             self._active.discard(active)
@@ -269,7 +274,8 @@ class _RunOf:
 
     async def _park(self, pauses: Sequence[Pause], values: Mapping[str, Any]) -> None:
         calls = {call["operation_id"]: call for call in values.get("calls", ())}
-        await self._leave(_parking([self._as_judged(pause, calls) for pause in pauses]), parked=True)
+        judged = [self._as_judged(pause, calls) for pause in pauses]
+        await self._leave(_parking(judged, self._claim.may_know_answers), parked=True)
 
     async def _end(self, values: Mapping[str, Any]) -> None:
         messages: Sequence[AnyMessage] = values.get("messages", ())
@@ -404,10 +410,10 @@ def _repeats(call: Call, values: Mapping[str, Any]) -> str:
     return f"the agent proposed {call['tool']} {count} more times after exactly this call had been rejected"
 
 
-def _parking(pauses: Sequence[Pause]) -> Leave:
+def _parking(pauses: Sequence[Pause], may_know_answers: bool) -> Leave:
     async def leave(tx: PostgresTransaction, job: Job, checkpoint_id: str | None) -> None:
         assert checkpoint_id is not None
-        await running.park(tx, job, pauses, checkpoint_id)
+        await (carried_over.park if may_know_answers else running.park)(tx, job, pauses, checkpoint_id)
 
     return leave
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signoff.infra.postgres.tallies import FENCE_REJECTIONS, LEASES_LAPSED
 from signoff.infra.telemetry.measuring import BUCKETS, Family, Kind, Measure
 
 # Two statements for two partial indexes. `run_at` is when a job came to where it is, or is due.
@@ -47,9 +48,9 @@ SELECT count(*) AS count, coalesce(sum(seconds), 0)::float8 AS sum, {_UP_TO} FRO
     JOIN signoff.decisions d ON d.id = i.decision_id
     JOIN signoff.effects f ON f.operation_id = d.operation_id AND f.first_dispatched_at >= d.decided_at) AS sent
 """
-COUNTED = """
-SELECT coalesce((SELECT sum(value) FROM signoff.tallies WHERE name = 'leases_lapsed'), 0)::float8 AS lapsed,
-    coalesce((SELECT sum(value) FROM signoff.tallies WHERE name = 'fence_rejections'), 0)::float8 AS rejected
+COUNTED = f"""
+SELECT coalesce(sum(value) FILTER (WHERE name = '{LEASES_LAPSED}'), 0)::float8 AS lapsed,
+    coalesce(sum(value) FILTER (WHERE name = '{FENCE_REJECTIONS}'), 0)::float8 AS rejected FROM signoff.tallies
 """
 
 _BY_STATUS = ("agent", "status")

@@ -16,6 +16,7 @@ from signoff.infra.logs import configure_logs
 from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.settings import Settings
 from signoff.workers import effect
+from signoff.workers.faults import NoFaults, Point
 from tests.support.api import open_store
 from tests.support.models import calling
 from tests.support.parked import AGENT
@@ -47,6 +48,18 @@ def post(to: str) -> str:
 
 async def _elsewhere() -> None:
     library.warning("in a task of its own")
+
+
+class TakenOver(NoFaults):
+    """Another worker has the job by the time that this one has something to write."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    async def reach(self, point: Point) -> None:
+        if point is Point.before_finish:
+            async with self._store.connection() as conn:
+                await conn.execute("UPDATE signoff.jobs SET fence = fence + 1")
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +100,12 @@ async def test_ids_of_run_and_attempt(store: PostgresStore, capsys: pytest.Captu
     assert {**found["run failed"], **run} == found["run failed"]
     assert "operation_id" not in found["run failed"]
     assert "job_id" not in found["afterwards"]
+
+
+async def test_a_run_that_the_fence_refuses_is_counted(store: PostgresStore) -> None:
+    shop = Workshop(store, [pay], "Done.", faults=TakenOver(store))
+    job = await shop.submit()
+    await shop.run(job.id)
+    assert await shop.sql("SELECT name, label, value FROM signoff.tallies") == [
+        {"name": "fence_rejections", "label": AGENT, "value": 1}
+    ]
