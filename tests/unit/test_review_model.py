@@ -283,7 +283,7 @@ class Reviews(RuleBasedStateMachine):
         for item in self.review.items:
             if item.status is OPEN and self.can_be_decided(item, str(self.review.claimed_by)):
                 judged = self.judge(name, {"type": "reject", "item_id": str(item.id), "revision": item.revision})
-                unheard = not _has_spoken(name, item) and item.amended_by != name
+                unheard = not _has_spoken(name, item) and not (item.proposed and item.proposed.amended_by == name)
                 assert isinstance(judged, ReviewClaimed) or not (unheard and self.may(name, item, _amount(item.args)))
 
     @precondition(lambda self: self.review.status is ReviewStatus.pending)
