@@ -27,6 +27,7 @@ from signoff.infra.postgres.schema import require_current_schema
 from signoff.infra.restore_watch import require_not_restored
 from signoff.infra.settings import Settings
 from signoff.workers import intake
+from signoff.workers.draining import stop_taking_when
 from signoff.workers.faults import Faults, NoFaults
 from signoff.workers.process import Parts, ProcessOf
 from signoff.workers.serving import Served, serve_agents
@@ -47,12 +48,15 @@ def run_worker(settings: Settings, addresses: Addresses, faults: Faults | None =
     agents = serve_agents(settings)
     asyncio.run(register(addresses, settings.publish_timeout_seconds, list(agents.values())))
     # Shared with children that are forked later: how a drain reaches them.
-    draining = multiprocessing.Event()
-    process = ProcessOf(Parts(settings, addresses, agents, faults or NoFaults(), draining.is_set))
+    draining, told = multiprocessing.Event(), multiprocessing.Event()
+    drains = lambda: draining.is_set() or told.is_set()  # noqa: E731
+    process = ProcessOf(Parts(settings, addresses, agents, faults or NoFaults(), drains, told.set))
     app = make_broker(addresses.redis_url, settings.publish_timeout_seconds)
     add_tasks(app, process)
     _connect_signals(process, draining.set, settings)
-    queues = ",".join([INTAKE_QUEUE, *(agent_queue(name) for name in agents)])
+    listened = [INTAKE_QUEUE, *(agent_queue(name) for name in agents)]
+    signals.worker_ready.connect(lambda sender, **_: stop_taking_when(told.wait, listened, sender), weak=False)
+    queues = ",".join(listened)
     pool = {"prefork": "prefork", "threads": "threads"}[settings.worker_pool]
     arguments = ["worker", "--pool", pool, "--concurrency", str(settings.worker_concurrency), "--queues", queues]
     # Their lines carry the arguments of every task: ids of hints, but whole bodies of intake tasks.

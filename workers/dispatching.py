@@ -17,12 +17,14 @@ from signoff.infra.settings import Settings
 from signoff.infra.webhooks.outbound import Poster
 from signoff.workers.dispatcher import Activity, ForgetOldDeliveries, Seldom, recovery, run_activities
 from signoff.workers.forgetting import PurgeOldEffects
+from signoff.workers.holding_upkeep import ForgetOldWorkers, WakeHeldBack
 from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
 
 SECONDS_BETWEEN_FORGETTING = 60.0
 SECONDS_BETWEEN_PURGES = 300.0
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_WAKINGS = 3.0
 
 
 class Stream(Activity, Protocol):
@@ -54,6 +56,8 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                     Seldom(ForgetOldDeliveries(store), SECONDS_BETWEEN_FORGETTING),
                     Seldom(ForgetOldSendings(store), SECONDS_BETWEEN_FORGETTING),
                     Seldom(PurgeOldEffects(store), SECONDS_BETWEEN_PURGES),
+                    Seldom(ForgetOldWorkers(store), SECONDS_BETWEEN_FORGETTING),
+                    Seldom(WakeHeldBack(store), SECONDS_BETWEEN_WAKINGS),
                 ]
                 fanning = FanOutEvents(store, settings.public_url)
                 watching = Seldom(watch, SECONDS_BETWEEN_LOOKS)

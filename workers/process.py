@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 from uuid import UUID, uuid4
 
 from signoff.infra.addresses import Addresses
 from signoff.infra.bootstrap import open_services
+from signoff.infra.postgres.workers import Presence
 from signoff.infra.services import Services
 from signoff.infra.settings import Settings
 from signoff.workers.alone import LoneRunner
 from signoff.workers.faults import Faults
-from signoff.workers.heartbeat import Heartbeat
+from signoff.workers.heartbeat import Announced, Heartbeat
 from signoff.workers.loop import LoopThread
 from signoff.workers.runs import Limits, Runner
 from signoff.workers.serving import Served
@@ -26,13 +28,17 @@ from signoff.workers.serving import Served
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a worker process is made of; a test may bring its own faults."""
+    """What a worker process is made of; a test may bring its own faults.
+
+    `draining` says that all processes of the worker are to drain; `drain` has them do so.
+    """
 
     settings: Settings
     addresses: Addresses
     agents: Mapping[str, Served]
     faults: Faults
     draining: Callable[[], bool]
+    drain: Callable[[], None]
 
 
 class WorkerProcess:
@@ -50,7 +56,11 @@ class WorkerProcess:
             )
         )
         lease = timedelta(seconds=settings.lease_seconds)
-        self._heartbeat = Heartbeat(parts.addresses.database_url, lease, self._look)
+        self._busy = 0
+        self._counting = threading.Lock()
+        presence = Presence(self.name, sorted(parts.agents), version("signoff"))
+        announced = Announced(presence, parts.drain, self._is_drained)
+        self._heartbeat = Heartbeat(parts.addresses.database_url, lease, self._look, announced)
         store, hints = self.services.store, self.services.hints
         limits = Limits(lease, settings.max_tries, settings.environment, settings.drain_seconds)
         tracing = self.services.tracing
@@ -62,18 +72,38 @@ class WorkerProcess:
         self._heartbeat.start()
 
     def run_job(self, job_id: str) -> None:
-        self._loop.run(self.runner.run_hinted(UUID(job_id)))
+        """Nothing, if the process drains: others are told of the job again."""
+        with self._at_work():
+            if not self._parts.draining():
+                self._loop.run(self.runner.run_hinted(UUID(job_id)))
 
     def run_effect(self, operation_id: str) -> None:
-        self._loop.run(self._alone.run(operation_id))
+        """The same for an effect that runs by itself."""
+        with self._at_work():
+            if not self._parts.draining():
+                self._loop.run(self._alone.run(operation_id))
 
     def run_intake(self, work: Callable[[Services], Coroutine[Any, Any, None]]) -> None:
-        self._loop.run(work(self.services))
+        with self._at_work():
+            self._loop.run(work(self.services))
 
     def close(self) -> None:
         self._heartbeat.stop()
         self._loop.run(self._stack.aclose())
         self._loop.close()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._counting:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._busy -= 1
+
+    def _is_drained(self) -> bool:
+        return self._parts.draining() and self._busy == 0
 
     def _look(self) -> None:
         if self._parts.draining():

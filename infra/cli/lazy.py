@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "dead-letters": Lazy("dead_letters", "List, show, requeue and discard what nothing goes on with by itself"),
     "pauses": Lazy("pauses", "Hold effects back, list that, and let them go on"),
     "providers": Lazy("providers", "List whom tools send to; close a circuit"),
+    "workers": Lazy("workers", "List workers, and ask them to drain"),
     "standing": Lazy("standing", "Allow or deny calls beforehand, list that, take it back"),
     "people": Lazy("people", "Say what persons may see and decide"),
     "tokens": Lazy("tokens", "Create, list, rotate and revoke tokens"),

@@ -32,6 +32,7 @@ from signoff.infra.http import (
     status,
     subscriptions,
     webhooks,
+    workers,
 )
 from signoff.infra.http.access import AccessLog
 from signoff.infra.http.limits import BodyLimit
@@ -76,6 +77,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
         dead_letters,
         pauses,
         providers,
+        workers,
         status,
         health,
         metrics,

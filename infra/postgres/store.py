@@ -35,6 +35,7 @@ from signoff.infra.postgres.reviews import ReviewTable
 from signoff.infra.postgres.settlements import SettlementTable
 from signoff.infra.postgres.standing import StandingTable
 from signoff.infra.postgres.threads import ThreadTable
+from signoff.infra.postgres.workers import WorkerTable
 
 
 class PostgresTransaction:
@@ -121,6 +122,10 @@ class PostgresTransaction:
     @cached_property
     def providers(self) -> ProviderTable:
         return ProviderTable(self.conn)
+
+    @cached_property
+    def workers(self) -> WorkerTable:
+        return WorkerTable(self.conn)
 
     @cached_property
     def alarms(self) -> AlarmTable:
