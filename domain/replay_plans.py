@@ -16,7 +16,7 @@ from signoff.domain.canonical import canonical_json
 from signoff.domain.effects import REPEATABLE, EffectClass, EffectStatus
 from signoff.domain.errors import InvalidRequest, PlanAltered, PlanTooLarge, UnreadableArguments
 from signoff.domain.filters import Age
-from signoff.domain.jobs import JobStatus
+from signoff.domain.jobs import ENDED, JobStatus
 
 S = EffectStatus
 DEFAULT_LIMIT = 100
@@ -264,5 +264,13 @@ def outdated(planned: Sequence[Entry], now: Mapping[tuple[str, str], Entry]) -> 
 
 
 def _is_as(planned: Entry, current: Entry) -> bool:
-    # Why something is so may be said in other words by another release.
-    return replace(planned, reason="", effects=()) == replace(current, reason="", effects=())
+    return _held_to(planned) == _held_to(current)
+
+
+def _held_to(entry: Entry) -> Entry:
+    """What has to stay as it was. Why something is so may be said in other words by another release; and the job of
+    two effects goes on once the first of them was sent, so of an effect's job it counts whether it has ended."""
+    saw = dict(entry.saw)
+    if entry.kind == "effect":
+        saw["job_status"] = str(saw.get("job_status")) in ENDED
+    return replace(entry, reason="", effects=(), saw=saw)

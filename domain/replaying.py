@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal, Right, require_right
 from signoff.domain.effects import EffectStatus
-from signoff.domain.errors import PlanOutdated, SignoffError
+from signoff.domain.errors import EffectNotFound, JobNotFound, PlanOutdated, SignoffError
 from signoff.domain.findings import REPLAYED, carry_out, lock_effect
 from signoff.domain.jobs import Job
 from signoff.domain.operator_acts import OperatorAct, once
@@ -62,11 +62,12 @@ class Checked:
 async def plan_replay(store: Store, wanted: Wanted, who: Principal, *, environment: str) -> ReplayPlan:
     """What replaying all of these would do. Nothing is changed.
 
-    Raises: RightMissing, InvalidRequest.
+    Raises: RightMissing, InvalidRequest; EffectNotFound, JobNotFound for one that is named.
     """
     require_right(who, Right.operate)
     async with store.begin() as tx:
         entries = await _look(tx, wanted, environment)
+        _require_named(wanted, entries)
         now = await tx.now()
     return ReplayPlan(str(uuid4()), who.name, now.isoformat(), wanted.to_dict(), entries)
 
@@ -113,6 +114,16 @@ async def apply_entry(
         if await _is_done(store, plan, entry):
             return Applied(entry.kind, entry.id, Did.repeated)
         return Applied(entry.kind, entry.id, Did.refused, code=error.code, message=error.message)
+
+
+def _require_named(wanted: Wanted, entries: Sequence[Entry]) -> None:
+    found = {entry.id for entry in entries} | {effect["operation_id"] for entry in entries for effect in entry.effects}
+    for operation in wanted.operations:
+        if operation not in found:
+            raise EffectNotFound(f"there is no effect {operation}")
+    for job_id in wanted.job_ids:
+        if str(job_id) not in found:
+            raise JobNotFound(f"there is no job {job_id}")
 
 
 async def _is_done(store: Store, plan: ReplayPlan, entry: Entry) -> bool:

@@ -140,6 +140,8 @@ def test_a_plan_is_outdated_by_whatever_it_looked_at(change: dict[str, Any]) -> 
     assert found["id"] == "op_1"
     assert outdated([entry], {("effect", "op_1"): effect_entry(DEAD)}) == []
     assert outdated([entry], {})[0]["is"] is None
+    # Another effect of the same job was sent before it, and the job goes on.
+    assert outdated([entry], {("effect", "op_1"): effect_entry(replace(DEAD, job_status=JobStatus.queued))}) == []
 
 
 def test_a_job_is_outdated_by_whatever_happens_to_it() -> None:
