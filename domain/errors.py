@@ -267,6 +267,10 @@ class AlarmNotFound(NotFound):
     code = "alarm_not_found"
 
 
+class CheckpointNotFound(NotFound):
+    code = "checkpoint_not_found"
+
+
 class EndpointNotFound(NotFound):
     code = "endpoint_not_found"
 
@@ -374,6 +378,12 @@ class JobNotFailed(Conflict):
     """Only a failed job, or one that waits for an operator, can be retried."""
 
     code = "job_not_failed"
+
+
+class JobNotRepairable(Conflict):
+    """There is nothing that a repair could ask again."""
+
+    code = "job_not_repairable"
 
 
 class IdempotencyInProgress(Conflict):

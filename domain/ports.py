@@ -16,6 +16,7 @@ from uuid import UUID
 from signoff.domain.authority import Principal
 from signoff.domain.effects import Effect, EffectClass, Step
 from signoff.domain.events import NewEvent
+from signoff.domain.fork_points import Forks
 from signoff.domain.grants import Given
 from signoff.domain.jobs import Job, JobStatus, SubmitJob
 from signoff.domain.lone_calls import Known
@@ -315,6 +316,8 @@ class Transaction(Protocol):
     def replayables(self) -> Replayables: ...
     @property
     def alarms(self) -> Alarms: ...
+    @property
+    def forks(self) -> Forks: ...
     @property
     def doubt(self) -> Doubt: ...
 

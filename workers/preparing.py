@@ -41,6 +41,7 @@ from signoff.workers.calls import Call
 from signoff.workers.declaring import declared, terms_of
 from signoff.workers.graph import Pending, Told
 from signoff.workers.holding_back import held_back
+from signoff.workers.inheriting import of_another_job
 from signoff.workers.prechecking import Checked, Prechecks, again_for_change
 from signoff.workers.probing import Asks
 from signoff.workers.stepping import take_step
@@ -85,6 +86,8 @@ class Preparing:
         _require_same(call, examined.effect)
         if examined.effect.status in ENDED:
             return outcome_for(call, examined.effect, self._terms(examined.effect))
+        if examined.effect.job_id != self._allowing.job.id:
+            return of_another_job(examined)
         if examined.lease_until is not None and examined.lease_until > examined.now:
             return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
         examined = await self._out_of_doubt(tx, examined)

@@ -21,6 +21,7 @@ from signoff.infra.postgres.leases import Claim
 from signoff.infra.postgres.store import PostgresTransaction
 from signoff.workers import refusals, results
 from signoff.workers.calls import Call
+from signoff.workers.carried_over import carried_over
 from signoff.workers.graph import first_input
 from signoff.workers.messages import open_calls
 from signoff.workers.serving import Graph
@@ -153,19 +154,20 @@ async def _answers(
     tx: PostgresTransaction, claim: Claim, pauses: Sequence[Pause], reviews: Mapping[str, Review]
 ) -> dict[str, Any]:
     now = await tx.now() if any(isinstance(pause, WaitPause) for pause in pauses) else claim.job.run_at
+    known = await carried_over(tx, claim.job, pauses, reviews)
     answers: dict[str, Any] = {}
     for pause in pauses:
-        answer = await _answer(tx, pause, reviews, now)
+        answer = await _answer(tx, pause, reviews, known, now)
         if answer is not None:
             answers[pause.interrupt_id] = answer
     return answers
 
 
 async def _answer(
-    tx: PostgresTransaction, pause: Pause, reviews: Mapping[str, Review], now: datetime
+    tx: PostgresTransaction, pause: Pause, reviews: Mapping[str, Review], known: Mapping[str, Item], now: datetime
 ) -> dict[str, Any] | None:
     if isinstance(pause, ReviewPause):
-        return _review_answer(reviews.get(pause.interrupt_id))
+        return _review_answer(pause, reviews.get(pause.interrupt_id), known)
     effect = await tx.effects.lock(pause.operation_id)
     if isinstance(pause, WaitPause):
         return None if effect is not None and effect.waits and (effect.retry_at or now) > now else {"due": True}
@@ -173,10 +175,15 @@ async def _answer(
     return None if effect is not None and effect.is_held else {"settled": True}
 
 
-def _review_answer(review: Review | None) -> dict[str, Any] | None:
-    if review is None or review.status not in ANSWERED:
+def _review_answer(pause: ReviewPause, review: Review | None, known: Mapping[str, Item]) -> dict[str, Any] | None:
+    """`known`: what has its answer from before."""
+    if review is not None and review.status not in ANSWERED:
         return None
-    return {"items": {item.asked_operation_id: outcome_of(item) for item in review.items}}
+    before = [known[item["operation_id"]] for item in pause.items if item["operation_id"] in known]
+    if review is None and (not before or len(before) < len(pause.items)):
+        return None
+    items = [*before, *(review.items if review is not None else ())]
+    return {"items": {item.asked_operation_id: outcome_of(item) for item in items}}
 
 
 def outcome_of(item: Item) -> dict[str, Any]:

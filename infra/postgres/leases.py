@@ -72,6 +72,12 @@ class Claim:
         """True if the thread's head is this job's own; otherwise the job starts with its input."""
         return self.head is not None and self.head.job_id == self.job.id
 
+    @property
+    def may_know_answers(self) -> bool:
+        """True if what the run asks may have been decided before: in a review of the job, or where its thread was
+        forked from."""
+        return self.has_reviews or self.lineage_root != self.job.thread_id
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

@@ -21,6 +21,7 @@ from signoff.infra.postgres.deliveries import DeliveryTable
 from signoff.infra.postgres.doubt import DoubtTable
 from signoff.infra.postgres.effects import EffectTable
 from signoff.infra.postgres.events import EventTable
+from signoff.infra.postgres.forks import ForkTable
 from signoff.infra.postgres.grants import GrantTable
 from signoff.infra.postgres.jobs import JobTable
 from signoff.infra.postgres.lone_reviews import LoneReviewTable
@@ -130,6 +131,10 @@ class PostgresTransaction:
     @cached_property
     def alarms(self) -> AlarmTable:
         return AlarmTable(self.conn)
+
+    @cached_property
+    def forks(self) -> ForkTable:
+        return ForkTable(self.conn)
 
     @cached_property
     def settlements(self) -> SettlementTable:
