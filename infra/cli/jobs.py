@@ -16,6 +16,7 @@ from signoff.domain.submitting import submit_job
 from signoff.infra.cli.acting import DOOR, TokenFile, act
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.job_acts import COMMANDS, JobId
+from signoff.infra.cli.job_forks import COMMANDS as FORKS
 from signoff.infra.cli.job_screen import print_job, print_jobs
 from signoff.infra.cli.job_story import story
 from signoff.infra.cli.listing import Label, NewerThan, OlderThan, Read, age, labels, listing
@@ -23,7 +24,7 @@ from signoff.infra.cli.output import JsonFlag, note, print_json
 from signoff.infra.postgres.views_jobs import JobFilter, job_status, list_jobs, show_job
 from signoff.infra.services import Services
 
-app = command_group("Submit, list, show, cancel and retry jobs.")
+app = command_group("Submit, list, show, cancel, retry, fork and repair jobs.")
 
 POLL_SECONDS = 0.1
 
@@ -102,7 +103,7 @@ def show(job: JobId, token_file: TokenFile = None, json: JsonFlag = False) -> No
     _print(act(work, token_file), json)
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, *FORKS):
     app.command()(command)
 app.command()(story)
 

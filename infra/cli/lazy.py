@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "telemetry": Lazy("telemetry", "Print alert rules and a dashboard"),
     "restored": Lazy("restored", "Say that the database is a restored backup"),
     "status": Lazy("status", "Show how everything stands, and what needs a person"),
-    "jobs": Lazy("jobs", "Submit, list, show, cancel and retry jobs"),
+    "jobs": Lazy("jobs", "Submit, list, show, cancel, retry, fork and repair jobs"),
     "reviews": Lazy("reviews", "List, show and decide reviews"),
     "effects": Lazy("effects", "List, show, replay, resolve and skip effects"),
     "replay": Lazy("replay", "Plan what replaying many would do, and do it"),

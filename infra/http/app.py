@@ -20,6 +20,7 @@ from signoff.infra.http import (
     events,
     health,
     job_acts,
+    job_forks,
     jobs,
     metrics,
     pauses,
@@ -59,6 +60,7 @@ def make_app(services: Services, stopping: asyncio.Event) -> FastAPI:
     parts = (
         jobs,
         job_acts,
+        job_forks,
         reviews,
         review_acts,
         delegations,
