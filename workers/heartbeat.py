@@ -101,7 +101,7 @@ class Heartbeat:
                     self._lose_all()
             if self._announced is not None and time.monotonic() >= announce_at:
                 conn = await self._announce(conn, self._announced)
-                announce_at = time.monotonic() + SECONDS_BETWEEN_ANNOUNCEMENTS
+                announce_at = time.monotonic() + min(SECONDS_BETWEEN_ANNOUNCEMENTS, every / 2)
             await asyncio.sleep(min(LONGEST_LOOK_SECONDS, every))
         await self._say_goodbye(conn)
 
