@@ -118,7 +118,8 @@ class People:
             while True:
                 answer = await self.ask("rita", "GET", "/v1/reviews", params={"status": "pending", "limit": 100})
                 for review in answer.json()["reviews"]:
-                    if review["review_id"] not in self._deciding:
+                    # What was decided between two looks of the api's has nothing open.
+                    if review["review_id"] not in self._deciding and _is_open(review):
                         self._deciding.add(review["review_id"])
                         group.create_task(self._decide(review))
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -182,6 +183,10 @@ class People:
         done = self._town.provider.has_done(operation)
         found = {"finding": "not_applied"} if done is None else {"finding": "applied", "reference": done}
         return {**found, "reason": "looked into the provider's books"}
+
+
+def _is_open(review: dict[str, Any]) -> bool:
+    return any(item["status"] == "open" for item in review["items"])
 
 
 def _decision(item: dict[str, Any], chance: random.Random) -> dict[str, Any]:

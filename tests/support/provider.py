@@ -225,7 +225,11 @@ class _Server(ThreadingHTTPServer):
 def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            args = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # who asked was killed as it did
+            args = json.loads(body)
             tool = self.path.rpartition("/")[2]
             key = self.headers.get("Idempotency-Key")
             self._send(provider.call(Request(tool, self.headers["X-Operation"], key, args)))
