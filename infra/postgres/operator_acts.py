@@ -23,8 +23,10 @@ class OperatorActTable:
 
     async def known(self, actor: str, request_id: str) -> StoredAct | None:
         # The lock is taken by a statement of its own: the next one sees what its last holder has committed.
+        # The audit of what is done from here on names the actor.
         await self._conn.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"signoff act {actor}\n{request_id}",)
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0)), set_config('signoff.actor', %s, true)",
+            (f"signoff act {actor}\n{request_id}", actor),
         )
         cursor = await self._conn.execute(
             "SELECT digest, outcome FROM signoff.operator_acts WHERE actor = %s AND request_id = %s",

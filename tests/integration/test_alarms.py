@@ -14,6 +14,7 @@ from tests.support.api import Api, open_api
 from tests.support.cli import Cli
 from tests.support.operators import sent
 from tests.support.parked import IN_DOUBT
+from tests.support.reviewing import rows
 
 MESSAGE = "try 1 succeeded after all, and it was sent 1 more time meanwhile"
 
@@ -57,6 +58,11 @@ async def test_an_alarm_is_listed_until_it_is_acknowledged_once(api: Api) -> Non
     assert await listed(api, "olga") == []
     (seen,) = await listed(api, "olga", acknowledged=True)
     assert seen["acknowledged_by"] == "olga"
+    audited = await rows(api.store, "SELECT act, actor FROM signoff.audit WHERE act LIKE '%%alarm%%' ORDER BY position")
+    assert [tuple(row.values()) for row in audited][-2:] == [
+        ("alarm.changed", "olga"),
+        ("operator.alarm.acknowledge", "olga"),
+    ]
     other = f"/v1/alarms/{alarm['job_id']}/acknowledge"
     assert (await api.post("olga", other, body)).json()["code"] == "alarm_not_found"
 

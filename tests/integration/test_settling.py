@@ -122,6 +122,10 @@ async def test_what_one_person_has_found_changes_nothing_until_another_confirms_
     assert (await history(api, operation))[-1] == ("succeeded", "oscar")
     why = confirmed.json()["history"][-1]["reason"]
     assert why == "olga: seen in the bank; oscar: I see it, too"
+    audited = await rows(
+        api.store, "SELECT act, actor FROM signoff.audit WHERE act LIKE 'settlement.%%' ORDER BY position"
+    )
+    assert [tuple(row.values()) for row in audited] == [("settlement.created", "olga"), ("settlement.changed", "oscar")]
     assert code(await act(api, "oscar", operation, "confirm", settlement_id=finding)) == (404, "settlement_not_found")
 
 

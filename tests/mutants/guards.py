@@ -34,14 +34,14 @@ GUARDS = (
     Guard(
         "four eyes",
         "domain/authority.py",
-        "if who.name == call.submitted_by and (own or who.delegations):",
+        "if call.is_of(who.name) and (own or who.delegations):",
         "if False:",
         ("tests/unit/test_reviews_several.py",),
     ),
     Guard(
         "four eyes: the delegator",
         "domain/authority.py",
-        "able and delegator.name != call.submitted_by and delegation",
+        "able and not call.is_of(delegator.name) and delegation",
         "able and delegation",
         ("tests/unit/test_authority.py",),
     ),
