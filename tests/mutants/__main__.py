@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.mutants.guards import GUARDS, Guard
+from tests.mutants.guards_effects import EFFECT_GUARDS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOMS = ("domain", "infra", "workers")
@@ -24,7 +25,7 @@ TESTS_FAILED = 1
 
 
 def main(words: list[str]) -> int:
-    chosen = [guard for guard in GUARDS if not words or any(word in guard.name for word in words)]
+    chosen = [guard for guard in (*GUARDS, *EFFECT_GUARDS) if not words or any(word in guard.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="signoff-mutants-") as name:
         copy = Path(name)
         # Started by root, the tests' database runs as `nobody`, who must be able to pass through.
