@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from typer.core import TyperCommand, TyperGroup
+from typer.testing import CliRunner
 
 from signoff.infra.cli.lazy import COMMANDS, load
+from signoff.infra.cli.main import app
 from signoff.infra.telemetry.measures import FAMILIES, MEASURES, Kind
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "watch-it.md").read_text(encoding="utf-8")
@@ -96,3 +98,9 @@ def test_names_are_as_prometheus_wants_them() -> None:
     assert len({measure.name for measure in MEASURES}) == len(MEASURES)
     for family in FAMILIES:
         assert family.name.endswith("_total") == (family.kind is Kind.counter)
+
+
+@pytest.mark.parametrize(("what", "file"), [("alerts", "alerts.yml"), ("dashboard", "dashboard.json")])
+def test_the_command_prints_the_file(what: str, file: str) -> None:
+    result = CliRunner().invoke(app, ["telemetry", what])
+    assert (result.exit_code, result.stdout) == (0, FOLDER.joinpath(file).read_text("utf-8"))
