@@ -192,8 +192,10 @@ async def test_the_same_call_once_more_each_time_with_a_review(api: Api) -> None
 async def test_the_runs_of_the_job_neither_wait_for_it_nor_end_it(api: Api) -> None:
     desk = await paid(api)
     asked = await desk.ask()
-    reopened = "UPDATE signoff.jobs SET status = 'queued', ended_at = NULL, result = NULL WHERE id = %s"
+    reopened = "UPDATE signoff.jobs SET status = 'awaiting_review', ended_at = NULL, result = NULL WHERE id = %s"
     await desk.shop.sql(reopened, desk.job_id)
+    assert (await desk.done(await desk.ask("execute-again")))["status"] == "succeeded"
+    assert (await desk.shop.job(desk.job_id)).status is JobStatus.awaiting_review
     # The thread waits for no review, and its job's end ends no review but those of its runs.
     following = await desk.shop.submit(thread_id=(await desk.shop.job(desk.job_id)).thread_id)
     assert following.status is JobStatus.waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +43,22 @@ class Deed:
             return await once(tx, act, self)
 
 
+class Slow(Deed):
+    """Takes so long that another would be done beside it, if it could."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._beside = asyncio.Event()
+
+    async def __call__(self) -> Mapping[str, Any]:
+        outcome = await super().__call__()
+        if self.done > 1:
+            self._beside.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._beside.wait(), 0.5)
+        return outcome
+
+
 async def test_the_same_request_is_answered_and_not_done_again(store: PostgresStore) -> None:
     deed = Deed()
     assert await deed.ask(store) == Done({"done": 1}, repeated=False)
@@ -54,7 +71,7 @@ async def test_the_same_request_is_answered_and_not_done_again(store: PostgresSt
 
 
 async def test_many_at_once_act_once(store: PostgresStore) -> None:
-    deed = Deed()
+    deed = Slow()
     answers = await asyncio.gather(*(deed.ask(store) for _ in range(5)))
     assert deed.done == 1
     assert sorted(answer.repeated for answer in answers) == [False, True, True, True, True]
