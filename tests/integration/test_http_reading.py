@@ -68,6 +68,14 @@ VERBS = {
     "redeliver",
     "requeue",
     "discard",
+    "probe",
+    "confirm",
+    "withdraw",
+    "compensate",
+    "execute-again",
+    "plan",
+    "apply",
+    "acknowledge",
 }
 
 
