@@ -16,6 +16,7 @@ from tests.soak.plan import Plan
 from tests.soak.town import Town
 from tests.support.fault_agents import STILL_SECONDS
 from tests.support.postgres_proxy import Rates
+from tests.support.worker_process import WorkerProcess
 
 Blow = Callable[[], Awaitable[None]]
 LOOK_SECONDS = 0.1
@@ -73,7 +74,7 @@ class Chaos:
     def _wake(self) -> None:
         now = time.monotonic()
         for worker in self._town.workers:
-            if worker.exit_code is not None or not worker.stands_still:
+            if not _stands_still(worker):
                 self._still.pop(worker.pid, None)
                 continue
             since = self._still.setdefault(worker.pid, now)
@@ -116,3 +117,10 @@ class Chaos:
         process = self._town.commands[name]
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
+
+
+def _stands_still(worker: WorkerProcess) -> bool:
+    try:
+        return worker.exit_code is None and worker.stands_still
+    except FileNotFoundError:
+        return False  # it ended just now
