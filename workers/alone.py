@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome
+from signoff.infra.log_context import logged_with
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.evidence import wake
 from signoff.workers.executor import after_answer, current, note_answer
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.lone_preparing import LonePreparing
+from signoff.workers.observing import observed_attempt
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Sent
 from signoff.workers.probing import Asks, ask_provider, settle
@@ -70,7 +72,7 @@ class LoneRunner:
             sent = None if self._draining else await self._ask_first(operation_id)
             if sent is not None:
                 guard.stop_after(seconds * 0.9, Stop.late)
-                await self._record(sent, await self._carry_out(sent, guard))
+                await self._carry_out_and_record(sent, guard)
         finally:
             guard.end()
             self._active.discard(guard)
@@ -104,6 +106,14 @@ class LoneRunner:
                     await wake(tx, job, self._worker)
 
         await to_the_end(once())
+
+    async def _carry_out_and_record(self, sent: Sent, guard: Guard) -> None:
+        effect = sent.effect
+        ids = {"job_id": str(effect.job_id), "thread_id": effect.thread_id, "worker": self._worker}
+        with logged_with(**ids), observed_attempt(effect) as seen:
+            answer = await self._carry_out(sent, guard)
+            seen.add(outcome=answer.outcome)
+            await self._record(sent, answer)
 
     async def _carry_out(self, sent: Sent, guard: Guard) -> Answer:
         try:

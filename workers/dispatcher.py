@@ -22,6 +22,7 @@ from signoff.domain.jobs import ENDED, Job
 from signoff.infra.hints import CeleryHints
 from signoff.infra.postgres import leases
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
+from signoff.infra.postgres.tallies import LEASES_LAPSED, count
 from signoff.infra.settings import Settings
 from signoff.workers.climbing import ClimbLadders
 from signoff.workers.evidence import settle_by_evidence
@@ -142,6 +143,7 @@ class TakeBackLapsed:
                 job = await leases.lock_lapsed(tx.conn, job_id)
                 if job is not None:
                     await self._take_back(tx, job)
+                    await count(tx.conn, LEASES_LAPSED, job.agent)
             if job is not None:
                 self._hints.offer(job.agent, job.id)
         return len(ids) == BATCH
