@@ -15,6 +15,7 @@ from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import StoreUnavailable
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.operating import Settlement, skip_effect
+from signoff.domain.probing import probe_effect
 from signoff.domain.policy import Rule, allow, review
 from signoff.infra.effect_results import pack_text
 from signoff.infra.hints import NoHints
@@ -226,8 +227,9 @@ async def test_a_provider_that_can_not_say_is_asked_later_and_at_last_a_person_i
     job = await desk.again(job)
     assert (job.status, len(provider.asked), provider.keys) == (JobStatus.awaiting_operator, 3, provider.keys[:1])
 
-    await desk.sql("UPDATE signoff.effects SET probe_at = clock_timestamp()")  # an operator has it asked once more
-    await desk.alone.run((await desk.only(job)).operation_id)
+    operation = (await desk.only(job)).operation_id
+    await probe_effect(store, NoHints(), operation, Settlement(OPERATOR, "their status page is green again"))
+    await desk.alone.run(operation)
     job = await desk.run(job.id)
     assert (job.status, provider.applied) == (JobStatus.succeeded, ["ada"])
 

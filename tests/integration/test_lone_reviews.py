@@ -180,9 +180,12 @@ async def test_the_same_call_once_more_each_time_with_a_review(api: Api) -> None
     desk = await paid(api)
     operations = {desk.operation}
     for count in (2, 3):
-        asked = await desk.ask("execute-again")
-        assert code(await desk.ask("execute-again", key=f"k-{count}")) == (409, "effect_not_repeatable")
-        after = await desk.done(asked)
+        asked = (await desk.ask("execute-again")).json()
+        assert code(await desk.ask("execute-again")) == (409, "effect_not_repeatable")  # its review is open
+        await desk.decide(asked["review_id"])
+        assert code(await desk.ask("execute-again")) == (409, "effect_not_repeatable")  # it has not left yet
+        await desk.shop.alone.run(asked["operation_id"])
+        after = (await api.get("olga", f"/v1/effects/{asked['operation_id']}")).json()
         assert (after["status"], after["origin"]["kind"]) == ("succeeded", "again")
         operations.add(after["operation_id"])
         assert desk.bank.done == [("pay", 30)] * count
