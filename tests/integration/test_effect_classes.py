@@ -15,8 +15,8 @@ from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import StoreUnavailable
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.operating import Settlement, skip_effect
-from signoff.domain.probing import probe_effect
 from signoff.domain.policy import Rule, allow, review
+from signoff.domain.probing import probe_effect
 from signoff.infra.effect_results import pack_text
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
