@@ -104,8 +104,8 @@ CHECKS = (
         "persons decide, and never about what they asked for",
         DECISIONS,
         f"""SELECT d.id AS subject, CASE WHEN p.kind IS DISTINCT FROM 'person' THEN p.name || ' is no person'
-            ELSE p.name || ' has submitted the job' END AS message
+            ELSE p.name || ' wanted it' END AS message
         FROM {DECISIONS} JOIN signoff.principals p ON p.name IN (d.reviewer, d.on_behalf_of)
-        WHERE p.kind <> 'person' OR p.name = j.submitted_by""",
+        WHERE p.kind <> 'person' OR p.name IN (j.submitted_by, i.terms ->> 'requested_by')""",
     ),
 )

@@ -34,7 +34,8 @@ CHECKS = (
             ELSE 'it awaits an operator for effects, and all of them are settled' END AS message
         FROM signoff.jobs j WHERE j.status = 'awaiting_operator' AND (j.error_code IS NULL
             OR j.error_code = 'effect_held'
-            AND NOT EXISTS (SELECT FROM signoff.effects e WHERE e.job_id = j.id
+            AND NOT EXISTS (SELECT FROM signoff.effects e
+                WHERE (e.job_id = j.id OR strpos(j.error_message, e.operation_id) > 0)
                 AND (e.status IN ('in_doubt', 'dead') OR e.status = 'failed' AND e.holds)))""",
     ),
     SqlCheck(

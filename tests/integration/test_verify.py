@@ -118,6 +118,10 @@ PLANTED = (
         "persons decide, and never about what they asked for",
         "UPDATE signoff.principals SET kind = 'service', rights = '{}' WHERE name = 'rita'",
     ),
+    (
+        "persons decide, and never about what they asked for",
+        """UPDATE signoff.items SET terms = '{"requested_by": "rita"}' WHERE status = 'decided'""",
+    ),
     ("as many people as it needs, and nobody twice", """UPDATE signoff.items SET terms = '{"approvals": 2}'"""),
     ("somebody said that it happened", "UPDATE signoff.attempts SET outcome = 'unknown' WHERE outcome = 'succeeded'"),
     (
