@@ -19,6 +19,16 @@ from tests.support.folders import folder_open_to_all
 _PREFIX = "SIGNOFF_"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """SIGNOFF_TEST_LOST_REPLIES=0.01 loses one in a hundred writes of workers, or the word of them."""
+    if rate := os.environ.get("SIGNOFF_TEST_LOST_REPLIES"):
+        # Here and not above: other runs need nothing of it.
+        from tests.support.lost_replies import LostReplies  # noqa: PLC0415
+
+        seed = int(os.environ.get("SIGNOFF_TEST_FIRST_SEED", 0))
+        config.pluginmanager.register(LostReplies(float(rate), seed))
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """Async tests run on the event loop that the processes use."""
