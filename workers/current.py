@@ -58,6 +58,11 @@ def current_effect() -> CurrentEffect:
         raise RuntimeError("current_effect() is for tools that Signoff runs") from None
 
 
+def is_in_effect() -> bool:
+    """True inside a tool call that carries out an effect."""
+    return _current.get(None) is not None
+
+
 @contextmanager
 def running(current: CurrentEffect) -> Iterator[None]:
     """Makes `current` what current_effect() returns inside."""

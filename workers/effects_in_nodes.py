@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from signoff.workers.current import is_in_effect
+
 
 class RunsEffects(Protocol):
     async def run(self, name: str, args: Mapping[str, Any], key: str) -> Any: ...
@@ -26,7 +28,9 @@ def effects_by(run: RunsEffects) -> Iterator[None]:
 
 
 async def run_in_node(name: str, args: Mapping[str, Any], key: str) -> Any:
-    """Raises RuntimeError outside a run of Signoff's."""
+    """Raises RuntimeError outside a run of Signoff's, and inside a tool: an effect has no effects of its own."""
+    if is_in_effect():
+        raise RuntimeError("effect.run() is for nodes, not for tools: a tool is one effect")
     try:
         run = _current.get()
     except LookupError:

@@ -250,11 +250,21 @@ class _RunOf:
             return
         self._guard.stop_after(self._seconds_left(), Stop.late)
         context = self._context()
-        with effects_by(EffectsOfRun(self._store, self._served.agent, self._job, context)):
+        effects = EffectsOfRun(self._store, self._served.agent, self._job, context)
+        with effects_by(effects):
             result = await self._graph.ainvoke(
                 self._input(start), self._config, context=context, durability="sync", control=self._control
             )
+        if self._served.agent.build is not None and not result.get("__interrupt__"):
+            await self._require_end(effects)
         await self._after(result, start)
+
+    async def _require_end(self, effects: EffectsOfRun) -> None:
+        """An author's graph may stop where nobody looks: at a breakpoint, or because a node has caught its pause."""
+        if effects.waiting:
+            raise CannotResume("a node has caught the pause of an effect, with `except Exception` around effect.run()?")
+        if stopped := [task.name for task in (await self._graph.aget_state(self._config)).tasks]:
+            raise CannotResume(f"the graph has stopped before its end, at {', '.join(stopped)}")
 
     def _input(self, start: Start) -> Any:
         return self._served.first_input(start.input) if start.kind == "start" else start.input
@@ -264,7 +274,7 @@ class _RunOf:
         if still := {interrupt.id for interrupt in pending} & set(start.answered):
             raise CannotResume(f"the answer to {', '.join(sorted(still))} was given, and it is still asked")
         if not pending:
-            await self._end(result)
+            await self._end(result if "messages" in result else await self._values())
             return
         await self._faults.reach(Point.before_park)
         # A resumed run that completes no step may have put out no values.
