@@ -124,6 +124,6 @@ class LonePreparing:
 
 async def _way_out(tx: PostgresTransaction, agent: Agent, examined: Examined) -> Step | None:
     """Out of the doubt that a lost worker left. What was answered has had its judgement."""
-    if not await tx.effects.is_unanswered(examined.effect):
+    if examined.awaits_operator or not await tx.effects.is_unanswered(examined.effect):
         return None
     return after_doubt(examined.effect, terms_of(agent.tools_by_name[examined.effect.tool]), now=examined.now)

@@ -105,7 +105,8 @@ class Preparing:
             return await self._not_now(tx, call, effect, answer)
         terms = terms_of(self._agent.tools_by_name[effect.tool])
         if step := before_repeat(effect, terms, now=examined.now):
-            return outcome_for(call, await take_step(tx, effect, step, self._worker), terms)
+            effect = await take_step(tx, effect, step, self._worker)
+            return self._asks(replace(examined, effect=effect)) or outcome_for(call, effect, terms)
         if self._has_changed(examined):
             return await self._ask_about_change(tx, call, effect, answer.judgement)
         return await self._dispatch(tx, effect, examined.now)
@@ -118,8 +119,8 @@ class Preparing:
             return Told(results.refusal(call, refusals.denied(call["tool"], NO_TOOL.reason)))
         _require_same(call, effect)
         answer = await self._allowing.without_decision(tx, case)
-        if isinstance(answer, Fine) and await self._allow(tx, effect, case, answer):
-            return await self._dispatch(tx, effect, now)
+        if isinstance(answer, Fine) and (status := await self._allow(tx, effect, case, answer)):
+            return await self._once_allowed(tx, call, effect, status, now)
         before = await tx.effects.newest_item(case.operation_id)
         if before is not None:
             return await self._as_answered(tx, call, effect, case, answer, before)
@@ -142,13 +143,13 @@ class Preparing:
         if before.status is ItemStatus.open:
             return Pending(still_asked(case.operation_id, case.judgement.policy_digest))
         by_time = not isinstance(answer, Revoked) and time_allows(case, before)
-        if by_time and await self._allow(tx, effect, case, Fine(case.judgement), by_time=True):
-            return await self._dispatch(tx, effect, case.now)
+        if by_time and (status := await self._allow(tx, effect, case, Fine(case.judgement), by_time=True)):
+            return await self._once_allowed(tx, call, effect, status, case.now)
         return Told(results.refusal(call, _as_refused(call["tool"], before)))
 
     async def _allow(
         self, tx: PostgresTransaction, effect: Effect, case: Case, fine: Fine, *, by_time: bool = False
-    ) -> bool:
+    ) -> EffectStatus | None:
         return await tx.effects.allow(
             self._allowing.job,
             effect,
@@ -158,13 +159,22 @@ class Preparing:
             by_time=by_time,
         )
 
+    async def _once_allowed(
+        self, tx: PostgresTransaction, call: Call, effect: Effect, status: EffectStatus, now: datetime
+    ) -> Prepared:
+        if status is EffectStatus.planned:
+            return await self._dispatch(tx, effect, now)
+        found = await tx.effects.lock(effect.operation_id)
+        assert found is not None
+        return outcome_for(call, found, self._terms(found))
+
     async def _out_of_doubt(self, tx: PostgresTransaction, examined: Examined) -> Examined:
         """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
         effect, terms = examined.effect, self._terms(examined.effect)
         if effect.status is EffectStatus.dispatched:
             for step in after_lapse(terms.effect_class if terms else None):
                 effect = await take_step(tx, effect, step, self._worker)
-        if effect.status is EffectStatus.in_doubt and terms is not None:
+        if effect.status is EffectStatus.in_doubt and terms is not None and not examined.awaits_operator:
             out = after_doubt(effect, terms, now=examined.now)
             effect = await take_step(tx, effect, out, self._worker) if out else effect
         return replace(examined, effect=effect)

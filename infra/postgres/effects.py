@@ -29,7 +29,7 @@ from signoff.infra.postgres.effects_examined import (
     effect_of,
     examined_of,
 )
-from signoff.infra.postgres.events import TELL, event_parameters
+from signoff.infra.postgres.events import TELL, EventTable, event_parameters
 
 __all__ = ["COLUMNS", "EffectTable", "effect_of"]
 
@@ -60,7 +60,7 @@ WHERE NOT EXISTS (SELECT FROM signoff.revisions WHERE operation_id = %(operation
         AND NOT EXISTS (SELECT FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id
             JOIN signoff.decisions d ON d.item_id = i.id
             WHERE r.job_id = %(job_id)s AND d.operation_id = %(operation_id)s))
-ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id
+ON CONFLICT (operation_id) DO NOTHING RETURNING status
 """
 
 DISPATCH = """
@@ -126,7 +126,7 @@ asked AS (
     UPDATE signoff.effects SET probe_at = clock_timestamp(), offered_at = NULL
     WHERE job_id = %(job)s AND status = 'in_doubt' AND class = 'queryable' AND NOT awaits_operator AND NOT alone)
 INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason)
-SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved
+SELECT operation_id, was, status, %(actor)s, 'the job ended' FROM moved RETURNING operation_id, to_status
 """
 
 
@@ -209,9 +209,10 @@ class EffectTable:
         *,
         standing_id: UUID | None = None,
         by_time: bool = False,
-    ) -> bool:
-        """Plans an effect that the policy allows, or a standing approval, or time. False if the call has ever been an
-        item of a review (`by_time` apart), or what one was amended to."""
+    ) -> EffectStatus | None:
+        """Plans an effect that the policy allows, or a standing approval, or time. None if the call has ever been an
+        item of a review (`by_time` apart), or what one was amended to. It is in doubt instead of planned where the
+        database is a backup that was restored: then it may have left in the time that was lost."""
         parameters = {
             "operation_id": effect.operation_id,
             "job_id": job.id,
@@ -227,7 +228,8 @@ class EffectTable:
             "hidden": list(judgement.hidden) or None,
             "by_time": by_time,
         }
-        return await (await self._conn.execute(ALLOW, parameters)).fetchone() is not None
+        row = await (await self._conn.execute(ALLOW, parameters)).fetchone()
+        return None if row is None else EffectStatus(row["status"])
 
     async def dispatch(
         self, effect: Effect, terms: Terms, *, fence: int, worker: str, lease_until: datetime | None = None
@@ -303,7 +305,16 @@ class EffectTable:
         return await (await self._conn.execute(MOVE, parameters)).fetchone() is not None
 
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
-        await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
+        cursor = await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
+        for row in await cursor.fetchall():
+            if row["to_status"] == EffectStatus.in_doubt:
+                await self._tell_of_doubt(row["operation_id"], actor, "the job ended")
+
+    async def _tell_of_doubt(self, operation_id: str, actor: str, reason: str) -> None:
+        effect = await self.lock(operation_id)
+        event = event_of(effect, EffectStatus.in_doubt, actor, reason) if effect is not None else None
+        if event is not None:
+            await EventTable(self._conn).append(event)
 
     async def revoke_unsent(self, operation_ids: Sequence[str], actor: str, reason: str) -> None:
         cursor = await self._conn.execute(

@@ -19,6 +19,7 @@ from signoff.domain.policy import Rule, allow, review
 from signoff.domain.probing import probe_effect
 from signoff.infra.effect_results import pack_text
 from signoff.infra.hints import NoHints
+from signoff.infra.postgres.restoring import mark_restored
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Changed, Refused, current_effect, effect
 from signoff.workers.dispatcher import DoubtLapsedEffects
@@ -552,3 +553,26 @@ async def test_no_more_calls_leave_than_the_limit_says(store: PostgresStore) -> 
     job = await other.run(second.id)
     assert (job.status, len(provider.keys)) == (JobStatus.queued, 1)
     assert (await other.only(job)).status is S.planned
+
+
+# --- backups that were restored ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("effect_class", "sent"), [("opaque", 0), ("keyed", 0), ("read", 1)], ids=["opaque", "keyed", "read"]
+)
+async def test_a_job_of_before_a_restore_sends_nothing_that_may_have_left(
+    store: PostgresStore, effect_class: str, sent: int
+) -> None:
+    provider = Provider()
+    terms = {"window": timedelta(hours=24)} if effect_class == "keyed" else {}
+    desk = Desk(store, provider.tool(effect_class, **terms))
+    await desk.enrol()
+    job = await desk.submit()
+    async with store.begin() as tx:
+        await mark_restored(tx.conn, await tx.now(), "the disk was lost", "olga")
+    job = await desk.again(job)
+    assert len(provider.keys) == sent
+    if not sent:
+        assert (job.status, (await desk.only(job)).status) == (JobStatus.awaiting_operator, S.in_doubt)
+        assert (await desk.again(job)).status is JobStatus.awaiting_operator
