@@ -37,6 +37,12 @@ def test_the_rule_that_takes_the_call_says_so_and_what_none_can_judge_is(
     assert POLICY.judge(tool, args, job={}, environment="").high_risk is high
 
 
+def test_a_condition_without_an_answer_is_high_risk_whatever_its_rule_says() -> None:
+    policy = Policy([review("pay", when="args.amount > 100", reviewers=["finance"]), allow("pay")])
+    assert policy.judge("pay", {"amount": "much"}, job={}, environment="").high_risk
+    assert not policy.judge("pay", {"amount": 200}, job={}, environment="").high_risk
+
+
 def test_it_is_kept_and_changes_no_digest_where_it_is_not_set() -> None:
     assert Policy.from_dict(POLICY.to_dict()) == POLICY
     assert "high_risk" not in allow("a").to_dict()
