@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from langchain_core.tools import BaseTool, tool
 
 from signoff.domain.effects import EffectStatus
 from signoff.domain.errors import AgentNotFound, PauseEnded, ProviderNotFound, RightMissing, ToolNotFound
-from signoff.domain.jobs import JobStatus
+from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pausing import Scope, close_circuit, end_pause, pause_effects
 from signoff.domain.policy import review
 from signoff.infra.postgres.store import PostgresStore
@@ -21,6 +22,7 @@ from signoff.infra.postgres.views_holding import list_pauses, list_providers
 from signoff.workers import effect
 from signoff.workers.holding_upkeep import WakeHeldBack
 from tests.support.api import open_store
+from tests.support.eventually import eventually
 from tests.support.parked import AGENT, OPERATOR, PRODUCER
 from tests.support.paying import Provider
 from tests.support.tellers import Tellers
@@ -205,20 +207,29 @@ class Counter:
         return pay
 
 
+@asynccontextmanager
+async def side_by_side(desk: Tellers, jobs: list[Job], counter: Counter, waiting: int) -> AsyncIterator[None]:
+    """Runs the jobs at once. Inside, so many of them wait and the others are with the provider; then all end."""
+    runs = [asyncio.ensure_future(desk.runner.run_hinted(job.id)) for job in jobs]
+    try:
+        done = lambda: sum(run.done() for run in runs) >= waiting  # noqa: E731
+        await eventually(done, message="more are with the provider at once")
+        yield
+    finally:
+        counter.free.set()
+        await asyncio.gather(*runs)
+
+
 async def test_never_more_than_so_many_at_once(store: PostgresStore) -> None:
     counter = Counter()
     desk = Tellers(store, counter.tool(max_concurrent=2))
     await desk.enrol()
     jobs = [await desk.submit(str(number)) for number in range(5)]
-    runs = [asyncio.ensure_future(desk.runner.run_hinted(job.id)) for job in jobs]
-    while sum(run.done() for run in runs) < 3:
-        await asyncio.wait([run for run in runs if not run.done()], return_when=asyncio.FIRST_COMPLETED)
-    waiting = await desk.sql("SELECT waits_for, count(*) FROM signoff.effects WHERE status = 'planned' GROUP BY 1")
-    assert waiting == [{"waits_for": "limit", "count": 3}]
-    assert (await provider_row(store))["in_flight"] == counter.inside == counter.most == 2
-    assert (await provider_row(store))["wait_for_limit"] == 3
-    counter.free.set()
-    await asyncio.gather(*runs)
+    async with side_by_side(desk, jobs, counter, waiting=3):
+        waiting = await desk.sql("SELECT waits_for, count(*) FROM signoff.effects WHERE status = 'planned' GROUP BY 1")
+        assert waiting == [{"waits_for": "limit", "count": 3}]
+        assert (await provider_row(store))["in_flight"] == counter.inside == counter.most == 2
+        assert (await provider_row(store))["wait_for_limit"] == 3
     assert all(0.5 < row["job"] < 61 for row in await desk.sql(f"SELECT * FROM ({DUE_IN}) d WHERE job > 0"))
     for job in jobs:
         await desk.again(job)
@@ -296,6 +307,19 @@ async def test_a_circuit_that_never_opens(store: PostgresStore) -> None:
         job = await desk.again(job)
     assert (job.status, len(provider.keys)) == (J.succeeded, 4)
     assert await desk.sql("SELECT * FROM signoff.providers") == []
+
+
+async def test_only_one_tries_at_a_time(store: PostgresStore) -> None:
+    counter = Counter()
+    desk = Tellers(store, counter.tool(circuit_open=timedelta(hours=1)))
+    await desk.enrol()
+    failed = "INSERT INTO signoff.providers (name, failures, opened_at, open_until) VALUES (%s, 5, now(), now())"
+    await desk.sql(failed, f"{AGENT}/pay")
+    jobs = [await desk.submit(str(number)) for number in range(3)]
+    async with side_by_side(desk, jobs, counter, waiting=2):
+        assert (counter.most, (await provider_row(store))["wait_for_circuit"]) == (1, 2)
+    assert await events(desk) == ["closed"]
+    assert {(await desk.again(job)).status for job in jobs} == {J.succeeded}
 
 
 async def test_an_operator_closes_a_circuit(store: PostgresStore) -> None:
