@@ -49,7 +49,7 @@ test: $(INSTALLED) ## All tests but faults, benchmarks and browser
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SIDE_BY_SIDE:%=tests/%) $(ARGS)
 	$(BIN)/python -m pytest $(ALONE:%=tests/%) $(ARGS)
 
-unit contract integration acceptance packaging faults: $(INSTALLED)
+unit contract integration acceptance packaging: $(INSTALLED)
 	$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 unit: ## Tests of rules alone: no I/O
@@ -57,7 +57,10 @@ contract: ## Every implementation of a port against its contract
 integration: ## Tests with Postgres and Redis
 acceptance: ## Tests of whole processes from outside
 packaging: ## Wheel, sdist, pins, compose and image
-faults: ## Kills, restarts and lost connections at every named point
+
+faults: $(INSTALLED) ## The table of faults, then worker code under lost writes (SIGNOFF_TEST_SEEDS=N tries more)
+	$(BIN)/python -m pytest $$($(BIN)/python -m tests.faults.rows) $(ARGS)
+	SIGNOFF_TEST_LOST_REPLIES=0.01 $(BIN)/python -m pytest --numprocesses $(WORKERS) tests/integration $(ARGS)
 
 soak: $(INSTALLED) ## A quarter of an hour of random faults over 2,000 jobs; writes build/soak.json
 	$(BIN)/python -m tests.soak $(ARGS)

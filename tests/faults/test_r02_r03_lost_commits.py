@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -33,9 +34,13 @@ async def test_each_commit_of_a_job_is_lost_once(scene: Scene, kind: str) -> Non
         await scene.approve(job_id)
         assert await scene.ended(job_id) is JobStatus.succeeded, f"{kind} {nth}"
         # What heartbeats and others commit counts too: the last ones may have been left over.
-        await eventually(lambda told=before + nth + 1: len(scene.proxy.lost) >= told, message="nothing was lost")
+        await eventually(partial(_has_lost, scene, before + nth + 1), message="nothing was lost")
     await scene.judge()
     worker.kill()
+
+
+def _has_lost(scene: Scene, count: int) -> bool:
+    return len(scene.proxy.lost) >= count
 
 
 async def test_many_jobs_under_chance(scene: Scene, configured: Mapping[str, str]) -> None:

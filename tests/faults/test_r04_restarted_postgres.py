@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,15 +52,12 @@ async def test_exact_counts_after_restarts(
     over = asyncio.Event()
     restarting = asyncio.create_task(_restart(postgres, chance, over))
     try:
-        jobs = [
-            await _surely(lambda n=n: scene.submit(four(f"{seed}-{n}"), idempotency_key=str(n))) for n in range(JOBS)
-        ]
+        jobs = [await _surely(partial(_submit, scene, f"{seed}-{number}")) for number in range(JOBS)]
         assert len(set(jobs)) == JOBS
-        decided = asyncio.gather(*(_surely(lambda id_=id_: scene.approve(id_)) for id_ in jobs))
-        await decided
+        await asyncio.gather(*(_surely(partial(scene.approve, job_id)) for job_id in jobs))
         over.set()
         restarts = await restarting
-        ends = [await _surely(lambda id_=id_: scene.ended(id_, within_seconds=90)) for id_ in jobs]
+        ends = [await _surely(partial(scene.ended, job_id, within_seconds=90)) for job_id in jobs]
         assert ends == [JobStatus.succeeded] * JOBS
         assert [await scene.done(tool, args["ref"]) for n in range(JOBS) for tool, args in four(f"{seed}-{n}")] == (
             [1] * 4 * JOBS
@@ -72,6 +70,10 @@ async def test_exact_counts_after_restarts(
         over.set()
         await restarting
     assert all(worker.exit_code is None for worker in workers), "a worker outlives its database"
+
+
+async def _submit(scene: Scene, ref: str) -> UUID:
+    return await scene.submit(four(ref), idempotency_key=ref)
 
 
 async def _restart(postgres: EmbeddedPostgres, chance: random.Random, over: asyncio.Event) -> int:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from signoff.domain.effects import EffectStatus
 from signoff.domain.jobs import JobStatus
 from signoff.workers.faults import Point
 from tests.support.desk import OLGA
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_late_success_settles_doubt_and_nobody_has_to(scene: Scene) -> None:
     job_id, sleeper = await _asleep(scene, ("mail", {"ref": "late-1", "ask": True}), Point.after_answer)
-    await scene.desk.effect(job_id, "mail", "in_doubt")
+    await scene.desk.effect(job_id, "mail", EffectStatus.in_doubt)
     rescuer = scene.worker()
     await scene.desk.until(job_id, JobStatus.awaiting_operator)
     await _wake(sleeper)
@@ -37,7 +38,7 @@ async def test_a_late_success_settles_doubt_and_nobody_has_to(scene: Scene) -> N
 async def test_a_late_success_against_what_an_operator_has_said_is_an_alarm(scene: Scene) -> None:
     """The operator was told "not applied" by somebody, and had it skipped."""
     job_id, sleeper = await _asleep(scene, ("mail", {"ref": "late-2", "ask": True}), Point.after_answer)
-    effect = await scene.desk.effect(job_id, "mail", "in_doubt")
+    effect = await scene.desk.effect(job_id, "mail", EffectStatus.in_doubt)
     rescuer = scene.worker()
     await scene.desk.until(job_id, JobStatus.awaiting_operator)
     await scene.desk.skip(effect, "It was written by hand.")
@@ -69,7 +70,7 @@ async def test_a_worker_that_wakes_up_before_it_has_sent_does_not_send(scene: Sc
     calls: list[Call] = [("mail", {"ref": "late-4", "ask": True})]
     job_id, sleeper = await _asleep(scene, calls[0], Point.after_dispatch)
     rescuer = scene.worker()
-    await scene.desk.effect(job_id, "mail", "in_doubt")
+    await scene.desk.effect(job_id, "mail", EffectStatus.in_doubt)
     await _wake(sleeper)
     assert await scene.ended(job_id) is JobStatus.succeeded
     assert await scene.done("mail", "late-4") == 1
@@ -85,7 +86,7 @@ async def test_nothing_is_sent_with_a_key_that_has_run_out(scene: Scene) -> None
     job_id = await scene.submit([call])
     await scene.approve(job_id)
     await eventually(lambda: struck.exit_code is not None, within_seconds=15)
-    await scene.desk.effect(job_id, "pay", "in_doubt")
+    await scene.desk.effect(job_id, "pay", EffectStatus.in_doubt)
     await scene.desk.sql(
         "UPDATE signoff.effects SET first_dispatched_at = first_dispatched_at - interval '3 hours' WHERE job_id = %s",
         job_id,

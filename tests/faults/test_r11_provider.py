@@ -23,6 +23,7 @@ STORM = [Way.too_many, Way.error_before, Way.nothing_and_reply_lost, Way.error_b
 async def test_each_way_once(scene: Scene, tool: str) -> None:
     worker = scene.worker()
     jobs: dict[Way, UUID] = {}
+    way: Way
     for way in FAULTS:
         scene.provider.plan(_ref(tool, way), way)
         jobs[way] = await scene.submit([_call(tool, _ref(tool, way))])

@@ -51,6 +51,7 @@ class FaultyDriver:
         """From here on it depends on the test alone, not on those before it."""
         self._chance = random.Random(f"{seed} {name}")
         self.databases = set()
+        self.struck.clear()
 
     def drawn(self) -> str | None:
         """What becomes of the next write."""
@@ -60,7 +61,7 @@ class FaultyDriver:
 
     def strike(self, kind: str, store: PostgresStore) -> None:
         self.struck[kind] += 1
-        self.databases.add(store.pool.conninfo)
+        self.databases.add(str(store.pool.conninfo))
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(PostgresStore, "begin", _losing_begin(self, PostgresStore.begin))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Generator
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from tests.support.faulty_driver import FaultyDriver
 from tests.support.judging_once import judge_ledger
 
 WORKER_CODE = ("signoff.workers", "tests.support.runners", "tests.support.till", "tests.support.paying")
+HIT, DISTURBED = "hit by lost writes", "disturbed by lost writes"
 # What a test may be surprised by where a run took another way.
 SURPRISES = (AssertionError, SignoffError, ValueError, StopIteration, IndexError, KeyError)
 
@@ -34,8 +36,8 @@ class LostReplies:
         self._rate = rate
         self._seed = seed
         self._patch = pytest.MonkeyPatch()
-        self._hit = 0
-        self._disturbed: list[str] = []
+        self._lost: Counter[str] = Counter()
+        self._hit = self._disturbed = 0
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = [item for item in items if _uses_workers(getattr(item, "module", None))]
@@ -57,9 +59,17 @@ class LostReplies:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if call.when == "call" and self._driver.databases:
-            self._hit += 1
+            # On the report, since tests may run in several processes.
+            report.user_properties.append((HIT, dict(self._driver.struck)))
             self._judge(item, call, report)
         return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told = dict(report.user_properties)
+        if report.when == "call" and HIT in told:
+            self._hit += 1
+            self._disturbed += DISTURBED in told
+            self._lost.update(cast(dict[str, int], told[HIT]))
 
     def _judge(self, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport) -> None:
         again = f"SIGNOFF_TEST_LOST_REPLIES={self._rate} SIGNOFF_TEST_FIRST_SEED={self._seed}"
@@ -69,15 +79,15 @@ class LostReplies:
             report.longrepr = "\n".join([*found, f"run it again with {again}", str(report.longrepr or "")])
         elif report.failed and call.excinfo is not None and isinstance(call.excinfo.value, SURPRISES):
             said = (str(call.excinfo.value) or call.excinfo.typename).splitlines()[0][:120]
-            self._disturbed.append(f"{item.nodeid}: {said}")
+            report.user_properties.append((DISTURBED, said))
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, f"Skipped: disturbed: {said}")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("lost writes")
-        lost = ", ".join(f"{kind} {count}" for kind, count in self._driver.struck.items()) or "none"
+        lost = ", ".join(f"{kind} {count}" for kind, count in self._lost.items()) or "none"
         terminalreporter.line(f"rate {self._rate}, seed {self._seed}: {lost}")
-        terminalreporter.line(f"{self._hit} tests were hit, of which {len(self._disturbed)} expected a calm world")
+        terminalreporter.line(f"{self._hit} tests were hit, of which {self._disturbed} expected a calm world")
 
 
 def _uses_workers(module: ModuleType | None) -> bool:
