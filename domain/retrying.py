@@ -66,3 +66,13 @@ async def queued_or_waiting(tx: Transaction, job: Job) -> JobStatus:
     if job.status is not JobStatus.failed:
         return JobStatus.queued
     return JobStatus.waiting if await tx.jobs.lock_started(job.thread_id) else JobStatus.queued
+
+
+async def wake_job(store: Store, hints: Hints, job_id: UUID) -> None:
+    """Queues a job that was held at an effect which is settled by now, unless it has gone on already."""
+    async with store.begin() as tx:
+        job = await tx.jobs.lock(job_id)
+        if job is None or job.status is not JobStatus.awaiting_operator:
+            return
+        await queue_again(tx, job, "signoff")
+    hints.offer(job.agent, job_id)

@@ -20,6 +20,7 @@ from signoff.workers.forgetting import PurgeOldEffects
 from signoff.workers.holding_upkeep import ForgetOldWorkers, WakeHeldBack
 from signoff.workers.sealing import SealAudit
 from signoff.workers.sending import FanOutEvents, ForgetOldSendings, SendDue
+from signoff.workers.waking_forks import WakeForks
 
 SECONDS_BETWEEN_FORGETTING = 60.0
 SECONDS_BETWEEN_PURGES = 300.0
@@ -58,6 +59,7 @@ async def run_dispatcher(settings: Settings, addresses: Addresses, stopping: asy
                     Seldom(PurgeOldEffects(store), SECONDS_BETWEEN_PURGES),
                     Seldom(ForgetOldWorkers(store), SECONDS_BETWEEN_FORGETTING),
                     Seldom(WakeHeldBack(store), SECONDS_BETWEEN_WAKINGS),
+                    Seldom(WakeForks(store, hints), SECONDS_BETWEEN_WAKINGS),
                 ]
                 fanning = FanOutEvents(store, settings.public_url)
                 watching = Seldom(watch, SECONDS_BETWEEN_LOOKS)

@@ -60,6 +60,20 @@ WHERE i.operation_id = ANY(%(operations)s) AND r.status IN ('decided', 'expired'
 ORDER BY r.created_at DESC, r.id
 """
 
+# Of what a fork meets in doubt, or dead, under another job it is not told when that is settled.
+HELD_FOR_NOTHING = """
+WITH RECURSIVE held AS MATERIALIZED (
+    SELECT j.id, t.id AS thread_id, t.forked_from FROM signoff.jobs j JOIN signoff.threads t ON t.id = j.thread_id
+    WHERE j.status = 'awaiting_operator' AND j.error_code = 'effect_held' AND t.forked_from IS NOT NULL),
+origins (job, id, forked_from) AS (
+    SELECT id, thread_id, forked_from FROM held
+    UNION ALL SELECT o.job, t.id, t.forked_from FROM origins o JOIN signoff.threads t ON t.id = o.forked_from)
+SELECT h.id FROM held h WHERE NOT EXISTS (
+    SELECT FROM origins o JOIN signoff.effects e ON e.thread_id = o.id
+    WHERE o.job = h.id AND (e.status IN ('in_doubt', 'dead') OR (e.status = 'failed' AND e.holds)))
+LIMIT %s
+"""
+
 
 class ForkTable:
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
@@ -116,3 +130,9 @@ class ForkTable:
         parameters = {"thread": job.thread_id, "job": job.id, "operations": list(operations), "alone": ALONE}
         cursor = await self._conn.execute(CARRIED_OVER, parameters)
         return [review_of([row]).items[0] for row in await cursor.fetchall()]
+
+
+async def held_for_nothing(conn: AsyncConnection[DictRow], limit: int) -> Sequence[UUID]:
+    """Jobs of forks that were held at an effect, where none is left that would hold them."""
+    cursor = await conn.execute(HELD_FOR_NOTHING, (limit,))
+    return [row["id"] for row in await cursor.fetchall()]

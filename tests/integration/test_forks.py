@@ -13,8 +13,11 @@ from signoff.domain.errors import CheckpointNotFound, IdempotencyMismatch, Revie
 from signoff.domain.fork_points import KeptDecisions
 from signoff.domain.forking import fork_job
 from signoff.domain.jobs import Job, JobStatus
+from signoff.domain.operating import Finding, Settlement, resolve_effect
+from signoff.domain.told import pack_text
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
+from signoff.workers.waking_forks import WakeForks
 from tests.support.api import open_store
 from tests.support.models import calling
 from tests.support.parked import OPERATOR, PRODUCER
@@ -120,11 +123,21 @@ async def test_what_is_in_doubt_elsewhere_is_not_sent_from_a_fork(store: Postgre
     till = Till("opaque")
     shop = shop_of(store, till, "Done again.")
     source = await decided(shop, APPROVE)
-    await shop.sql(
-        "UPDATE signoff.effects SET status = 'in_doubt', doubt_since = clock_timestamp(), ended_at = NULL"
-    )
+    await shop.sql("UPDATE signoff.effects SET status = 'in_doubt', doubt_since = clock_timestamp(), ended_at = NULL")
     fork = await shop.run((await forked(shop, source)).id)
     assert (fork.status, fork.error_code, till.paid) == (JobStatus.awaiting_operator, "effect_held", [("ada", 30)])
+
+    waking = WakeForks(store, NoHints())
+    await waking.step()
+    assert (await shop.job(fork.id)).status is JobStatus.awaiting_operator
+    (effect,) = await shop.effects(source.id)
+    said = Settlement(OPERATOR, "asked the bank", "ref-1")
+    told = pack_text("paid, says the bank")
+    await resolve_effect(store, NoHints(), effect.operation_id, Finding.applied, said, told, environment="test")
+    await waking.step()
+    fork = await shop.run(fork.id)
+    assert (fork.status, till.paid) == (JobStatus.succeeded, [("ada", 30)])
+    assert "paid, says the bank" in await shop.told(fork)
 
 
 @pytest.mark.parametrize("decisions", [KEEP, ASK])
