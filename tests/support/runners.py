@@ -63,7 +63,7 @@ class Workshop:
         self.store = store
         own = {"name": AGENT, "tools": tools, "policy": Policy(rules), "model": scripted(*answers), **options}
         self.agent = agent or Agent(**own)
-        agents = {AGENT: serve(self.agent, Settings())}
+        agents = {self.agent.name: serve(self.agent, Settings())}
         self.heartbeat = NoHeartbeat()
         limits = Limits(LEASE, max_tries, ENVIRONMENT, drain_seconds=1.0)
         heartbeat = cast(Heartbeat, self.heartbeat)
@@ -73,10 +73,10 @@ class Workshop:
     async def enrol(self) -> None:
         """As a worker that starts does."""
         async with self.store.begin() as tx:
-            await tx.agents.register(AGENT, self.agent.describe(), self.agent.loaded_policy)
+            await tx.agents.register(self.agent.name, self.agent.describe(), self.agent.loaded_policy)
 
     async def submit(self, text: str = "Go", thread_id: str | None = None, **options: Any) -> Job:
-        command = SubmitJob(AGENT, text, thread_id=thread_id, **options)
+        command = SubmitJob(self.agent.name, text, thread_id=thread_id, **options)
         return (await submit_job(self.store, NoHints(), command, PRODUCER, "test")).job
 
     async def run(self, job_id: UUID) -> Job:
