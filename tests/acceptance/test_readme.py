@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from tests.support.eventually import eventually_sync
@@ -22,7 +21,6 @@ from tests.support.processes import REPOSITORY
 from tests.support.up import clean_environment, started
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-OPERATIONS = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
 HOW_TO = REPOSITORY / "docs" / "how-to"
 PAGES = [(HOW_TO / name).read_text(encoding="utf-8") for name in ("decide-by-webhook.md", "replay-a-failure.md")]
 ADDRESS = "http://127.0.0.1:8080"
@@ -154,12 +152,3 @@ def test_the_failed_effect_was_sent_again_alone_and_under_a_new_key(tried: Tried
     effect = tried.effect("A-1006")
     assert (effect["status"], effect["attempts"], effect["generation"]) == ("succeeded", 2, 1)
     assert tried.refunds.count("A-1006 9.0") == 1
-
-
-def test_what_operators_are_told_to_ask_the_database_has_an_answer(tried: Tried) -> None:
-    blocks = re.findall(r"^```sql\n(.*?)^```$", OPERATIONS, re.MULTILINE | re.DOTALL)
-    queries = [query for block in blocks for query in block.split(";") if query.strip()]
-    assert len(queries) == 4
-    with psycopg.connect(tried.database_url) as conn:
-        for query in queries:
-            assert conn.execute(query.encode()).fetchall() == [], query

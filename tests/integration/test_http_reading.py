@@ -35,7 +35,7 @@ async def test_no_get_and_no_head_changes_anything(api: Api, database_url: str) 
     operation = (await api.get("olga", "/v1/effects")).json()["effects"][0]["operation_id"]
     known = {"job_id": job.job_id, "review_id": job.review_id, "operation_id": operation, "endpoint": "bot"}
     known |= {"subscription": "billing", "delegation_id": job.job_id, "standing_id": job.job_id}
-    known |= {"alarm_id": job.job_id, "letter": f"run:{job.job_id}"}
+    known |= {"alarm_id": job.job_id, "letter": f"run:{job.job_id}", "pause_id": job.job_id, "name": "worker-1"}
     before = dump(database_url)
     seen = set()
     for template, _ in routes(api):
@@ -76,13 +76,18 @@ VERBS = {
     "plan",
     "apply",
     "acknowledge",
+    "end",
+    "close",
+    "drain",
+    "fork",
+    "repair",
 }
 
 
 async def test_alive_and_ready(api: Api, database_url: str) -> None:
     assert (await api.get(None, "/readyz")).json() == {"status": "ready"}
     with psycopg.connect(database_url) as conn:
-        conn.execute("UPDATE signoff.schema_version SET version_num = 'older'")
+        conn.execute("UPDATE signoff.schema_version SET version_num = '0001'")
     outdated = await api.get(None, "/readyz")
     assert (outdated.status_code, outdated.json()["code"]) == (503, "schema_outdated")
     assert "retry-after" in outdated.headers
