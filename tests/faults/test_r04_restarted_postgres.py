@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
 
@@ -17,6 +18,7 @@ from signoff.domain.jobs import JobStatus
 from signoff.infra.embedded import EmbeddedPostgres
 from signoff.infra.postgres.migrate import migrate
 from tests.support.desk import open_desk
+from tests.support.eventually import eventually
 from tests.support.scene import Scene, again, four, open_scene, seeds_of
 from tests.support.surroundings import Surroundings
 
@@ -49,6 +51,7 @@ async def test_exact_counts_after_restarts(
     (seed, *_) = seeds_of(configured, 1)
     chance = random.Random(seed)
     workers = [scene.worker(), scene.worker()]
+    await eventually(partial(_are_there, scene, len(workers)), within_seconds=30, message=scene.desk.story)
     over = asyncio.Event()
     restarting = asyncio.create_task(_restart(postgres, chance, over))
     try:
@@ -70,6 +73,12 @@ async def test_exact_counts_after_restarts(
         over.set()
         await restarting
     assert all(worker.exit_code is None for worker in workers), "a worker outlives its database"
+
+
+async def _are_there(scene: Scene, count: int) -> bool:
+    """One that starts while the database is away ends, and is its orchestrator's affair."""
+    (row,) = await scene.desk.sql("SELECT count(*) AS n FROM signoff.workers")
+    return bool(row["n"] >= count)
 
 
 async def _submit(scene: Scene, ref: str) -> UUID:
