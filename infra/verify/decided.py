@@ -22,7 +22,9 @@ CHECKS = (
         "answers are used, or their job has ended otherwise",
         f"{OF_RUNS} WHERE r.status IN ('decided', 'expired')",
         f"""SELECT r.id AS subject, 'it is ' || r.status || ', its job has succeeded, and it was never used' AS message
-        FROM {OF_RUNS} WHERE r.status IN ('decided', 'expired') AND r.resumed_at IS NULL AND j.status = 'succeeded'""",
+        FROM {OF_RUNS} WHERE r.status IN ('decided', 'expired') AND r.resumed_at IS NULL AND j.status = 'succeeded'
+            AND NOT EXISTS (SELECT FROM signoff.operator_acts a
+                WHERE a.job_id = j.id AND a.act = 'job.repair' AND a.at > r.decided_at)""",
     ),
     SqlCheck(
         "I1",

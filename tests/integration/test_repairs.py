@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from signoff.domain.repairing import repair_job
 from signoff.domain.reviews import ItemStatus, Review, ReviewStatus
 from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
+from signoff.infra.verify.checks import Scope
+from signoff.infra.verify.whole import verify
 from signoff.workers import graph
 from signoff.workers.review import apply_answer
 from tests.support.api import open_store
@@ -88,6 +91,8 @@ async def test_an_answer_that_no_node_can_read(store: PostgresStore) -> None:
     await shop.say(job.id, APPROVE)
     job = await shop.run(job.id)
     assert (job.status, till.paid) == (JobStatus.succeeded, [("ada", 30)])
+    checks = await verify(store, Scope(timedelta(hours=1), 5))
+    assert [violation.message for check in checks for violation in check.violations] == []
 
 
 async def test_a_new_no_takes_back_the_old_yes(store: PostgresStore) -> None:
