@@ -18,7 +18,8 @@ from signoff.domain.operator_acts import Done, OperatorAct, once
 from signoff.domain.ports import Hints, Store, Transaction
 from signoff.domain.retrying import queued_or_waiting
 
-REPAIRABLE = frozenset({JobStatus.queued, JobStatus.awaiting_review, JobStatus.awaiting_operator, JobStatus.failed})
+# Not a queued one: a claim that waits for its row would go on from the old head.
+REPAIRABLE = frozenset({JobStatus.awaiting_review, JobStatus.awaiting_operator, JobStatus.failed})
 
 
 async def repair_job(
@@ -28,8 +29,8 @@ async def repair_job(
 
     The outcome has the job's `status`, `old_checkpoint_id`, `checkpoint_id` and the `superseded` reviews.
 
-    Raises: RightMissing, JobNotFound, JobNotRepairable (it runs, waits behind another, has ended otherwise than by a
-    failure, or the thread's head is not its own), InvalidRequest (no reason), IdempotencyMismatch.
+    Raises: RightMissing, JobNotFound, JobNotRepairable (it runs or is about to, has ended otherwise than by a failure,
+    or the thread's head is not its own), InvalidRequest (no reason), IdempotencyMismatch.
     """
     require_right(who, Right.operate)
     act = OperatorAct(who, "job.repair", str(job_id), reason, request_id, {}, job_id)
@@ -70,8 +71,4 @@ async def _queue(tx: Transaction, job: Job, actor: str, superseded: Sequence[UUI
         )
     )
     event = NewEvent(EventType.job_repaired, f"jobs/{job.id}", actor, {**data, **changed}, job.id)
-    if job.status is JobStatus.queued:
-        await tx.jobs.hurry(job.id)
-        await tx.events.append(event)
-    else:
-        await tx.jobs.move(job.id, JobStatus.queued, event=event)
+    await tx.jobs.move(job.id, JobStatus.queued, event=event)
