@@ -7,7 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from signoff.domain.fork_points import KeptDecisions
@@ -19,7 +21,7 @@ from signoff.infra.hints import NoHints
 from signoff.infra.postgres.store import PostgresStore
 from signoff.workers import Agent, Rejected, Unknown, effect
 from tests.support.api import open_store
-from tests.support.own_graph import Books, Node, Office, both
+from tests.support.own_graph import Books, Node, Office, State, both
 from tests.support.parked import AGENT, OPERATOR
 from tests.support.runners import Workshop
 
@@ -168,3 +170,58 @@ async def test_a_tool_has_no_effects_of_its_own(store: PostgresStore) -> None:
 
     assert await text_of(office_of(store, Node(work), outer)) == "done"
     assert "not for tools" in said[0]
+
+
+def nested(books: Books, entered: list[str]) -> Agent:
+    """A graph whose one node is a graph of two: the second of them pauses."""
+
+    async def first(state: State) -> dict[str, Any]:
+        entered.append("first")
+        return {"messages": [AIMessage(str(await effect.run("note", {"what": "a"}, key="first")))]}
+
+    async def second(state: State) -> dict[str, Any]:
+        entered.append("second")
+        return {"messages": [AIMessage(str(await effect.run("pay", {"to": "ada"}, key="second")))]}
+
+    def build(checkpointer: Any) -> StateGraph[Any]:
+        inner: StateGraph[Any] = StateGraph(State)
+        inner.add_node("first", first)
+        inner.add_node("second", second)
+        inner.add_edge(START, "first")
+        inner.add_edge("first", "second")
+        outer: StateGraph[Any] = StateGraph(State)
+        outer.add_node("inner", inner.compile())
+        outer.add_edge(START, "inner")
+        return outer
+
+    return Agent.from_graph(name=AGENT, build=build, tools=books.tools, policy=Policy(REVIEWED))
+
+
+async def test_a_pause_inside_a_subgraph_is_forked_where_it_is(store: PostgresStore) -> None:
+    books, entered = Books(), list[str]()
+    shop = Workshop(store, [], agent=nested(books, entered))
+    await shop.enrol()
+    source = await shop.run((await shop.submit()).id)
+    await shop.decide(source.id, {"type": "reject"})
+    source = await shop.run(source.id)
+    assert entered == ["first", "second", "second"]
+
+    done = await fork_job(store, NoHints(), source.id, OPERATOR, "another try")
+    fork = await shop.run(UUID(done.outcome["job_id"]))
+    assert (fork.status, entered[3:]) == (JobStatus.awaiting_review, ["second"])
+    await shop.decide(fork.id, APPROVE)
+    fork = await shop.run(fork.id)
+    assert (fork.status, books.done) == (JobStatus.succeeded, ["note a", "pay ada 1"])
+
+
+async def test_a_repaired_thread_begins_its_subgraph_anew(store: PostgresStore) -> None:
+    books, entered = Books(), list[str]()
+    shop = Workshop(store, [], agent=nested(books, entered))
+    await shop.enrol()
+    job = await shop.run((await shop.submit()).id)
+    await repair_job(store, NoHints(), job.id, OPERATOR, "a test")
+    job = await shop.run(job.id)
+    assert (job.status, entered) == (JobStatus.awaiting_review, ["first", "second", "first", "second"])
+    await shop.decide(job.id, APPROVE)
+    job = await shop.run(job.id)
+    assert (job.status, books.done) == (JobStatus.succeeded, ["note a", "pay ada 1"])
