@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -42,7 +42,7 @@ class EffectStatus(StrEnum):
 S = EffectStatus
 
 TRANSITIONS: Mapping[EffectStatus, frozenset[EffectStatus]] = {
-    S.planned: frozenset({S.dispatched, S.revoked, S.cancelled}),
+    S.planned: frozenset({S.dispatched, S.revoked, S.cancelled, S.in_doubt}),
     S.retry_wait: frozenset({S.dispatched, S.revoked, S.cancelled, S.dead, S.in_doubt}),
     S.dispatched: frozenset({S.succeeded, S.failed, S.retry_wait, S.in_doubt}),
     S.in_doubt: frozenset({S.retry_wait, S.succeeded, S.failed, S.skipped}),
@@ -62,6 +62,7 @@ REPEATABLE = frozenset({EffectClass.read, EffectClass.transactional, EffectClass
 """Classes whose effects may be sent again without knowing what became of the first time."""
 SURE_OF_THEMSELVES = frozenset({EffectClass.read, EffectClass.transactional})
 """Classes whose try, if it did not succeed, has left nothing behind."""
+PAST_ALL_BUDGETS = timedelta(days=1)
 
 
 class Outcome(StrEnum):
@@ -208,7 +209,9 @@ def after_attempt(
     if outcome is Outcome.refused:
         # A refusal of a later try says nothing about the first one.
         return [Step(S.in_doubt, doubt=True) if doubted else _failed(terms)]
-    retry_at = now + (retry_after if retry_after is not None else _delay(effect, terms, jitter))
+    wanted = retry_after if retry_after is not None else _delay(effect, terms, jitter)
+    # Beyond the budget one time is as good as another; beyond the calendar there is none.
+    retry_at = now + min(wanted, terms.max_elapsed + PAST_ALL_BUDGETS)
     if outcome is Outcome.unknown and terms.effect_class not in SURE_OF_THEMSELVES:
         return _after_unknown(effect, terms, retry_at, now)
     return _after_not_applied(effect, terms, doubted, retry_at)
@@ -234,14 +237,23 @@ def _after_not_applied(effect: Effect, terms: Terms, doubt: bool, retry_at: date
     return steps
 
 
-def after_lapse(effect_class: EffectClass | None = None) -> list[Step]:
+def after_lapse(effect_class: EffectClass | None = None, *, doubted: bool = False) -> list[Step]:
     """A worker was lost between the dispatch mark and the record: nobody knows what happened.
 
-    What commits together with its record can't have happened, since it was not recorded.
+    What commits together with its record can't have happened, since it was not recorded. `effect_class` is that of the
+    try; `doubted`: an earlier one had left doubt.
     """
     if effect_class is EffectClass.transactional:
-        return [Step(S.retry_wait, doubt=False, reason="the worker was lost, and its transaction with it")]
+        return [Step(S.retry_wait, doubt=doubted, reason="the worker was lost, and its transaction with it")]
     return [Step(S.in_doubt, doubt=True, reason="the worker was lost after the dispatch")]
+
+
+def as_sent(terms: Terms, then: EffectClass | None) -> Terms:
+    """The terms by which doubt may be left that a try of the class `then` has brought. What its tool declares by now
+    says nothing about that try: it had no key, no reference or no transaction."""
+    if then in (None, terms.effect_class):
+        return terms
+    return replace(terms, effect_class=EffectClass.opaque, window=None, quiet_period=None)
 
 
 def after_doubt(effect: Effect, terms: Terms, *, now: datetime) -> Step | None:

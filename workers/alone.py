@@ -98,11 +98,8 @@ class LoneRunner:
         async def once() -> None:
             async with self._store.begin() as tx:
                 job = await tx.jobs.lock(asks.effect.job_id)
-                effect = await tx.effects.lock(asks.effect.operation_id)
-                if job is None or effect is None or not effect.is_as(asks.effect):
-                    return
-                after = await settle(tx, effect, asks.terms, finding, self._worker)
-                if after.status is not effect.status:
+                after = await settle(tx, asks, finding, self._worker)
+                if job is not None and after is not None and after.status is not asks.effect.status:
                     await wake(tx, job, self._worker)
 
         await to_the_end(once())
@@ -155,4 +152,4 @@ class LoneRunner:
                     await note_answer(tx, sent, job.agent, answer)
                 return after
 
-        await record_for_certain(self._store, sent.effect, answer, self._worker, once)
+        await record_for_certain(self._store, sent.effect, sent.terms, answer, self._worker, once)

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-from signoff.domain.effects import SUCCESS, Effect, EffectClass, EffectStatus, Outcome, Step
+from signoff.domain.effects import SUCCESS, AtEnd, Effect, EffectClass, EffectStatus, Outcome, Step, Terms
 from signoff.domain.events import EventType, NewEvent
-from signoff.domain.evidence import Alarm, from_evidence
+from signoff.domain.evidence import Alarm, FromEvidence, from_another_generation, from_evidence
 from signoff.domain.jobs import ENDED, Job, JobStatus
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer
 from signoff.workers.stepping import take_step
 
 
-async def keep_late(store: PostgresStore, sent: Effect, answer: Answer, worker: str) -> None:
+async def keep_late(store: PostgresStore, sent: Effect, terms: Terms, answer: Answer, worker: str) -> None:
     """Keeps an answer to `sent` that came too late, and lets it settle what it can. The run itself is over."""
     async with store.begin() as tx:
         job = await tx.jobs.lock(sent.job_id)
         effect = await tx.effects.lock(sent.operation_id)
         assert job is not None
         assert effect is not None
-        if effect.generation != sent.generation:
-            # An operator had it sent anew since: what came of it before was settled then.
-            await _keep(tx, sent, answer, worker, settled=False)
-            return
-        only = not await tx.doubt.is_unknown_beside(effect.operation_id, sent.attempts)
-        found = from_evidence(effect, sent.attempts, answer.outcome, only_unknown=only)
-        await _keep(tx, sent, answer, worker, settled=bool(found.steps))
-        if found.alarm is not None and not await _is_harmless(tx, effect):
-            await raise_alarm(tx, effect, found.alarm, worker)
-        for step in found.steps:
-            effect = await take_step(tx, effect, step, worker, answer=answer)
-        if found.steps:
-            await wake(tx, job, worker)
+        found = await _what_follows(tx, effect, sent, answer.outcome, terms)
+        await tx.doubt.keep_evidence(
+            sent, worker, answer.outcome, answer.message, answer.result, settled=bool(found.steps)
+        )
+        await follow(tx, job, effect, found, answer, worker)
+
+
+async def hear_late(tx: PostgresTransaction, sent: Effect, terms: Terms, answer: Answer, actor: str) -> None:
+    """The same for the word of a provider that was asked about `sent`, which has moved meanwhile. Its job and the
+    effect itself are locked."""
+    job = await tx.jobs.get(sent.job_id)
+    effect = await tx.effects.lock(sent.operation_id)
+    if job is not None and effect is not None:
+        await follow(tx, job, effect, await _what_follows(tx, effect, sent, answer.outcome, terms), answer, actor)
+
+
+async def follow(
+    tx: PostgresTransaction, job: Job, effect: Effect, found: FromEvidence, answer: Answer, actor: str
+) -> None:
+    """Raises the alarm, if there is one, and takes the steps."""
+    if found.alarm is not None and not await _is_harmless(tx, effect):
+        await raise_alarm(tx, effect, found.alarm, actor)
+    for step in found.steps:
+        effect = await take_step(tx, effect, step, actor, answer=answer)
+    if found.steps:
+        await wake(tx, job, actor)
+
+
+async def _what_follows(
+    tx: PostgresTransaction, effect: Effect, sent: Effect, outcome: Outcome, terms: Terms
+) -> FromEvidence:
+    if effect.generation != sent.generation:
+        return from_another_generation(effect, outcome)
+    only = not await tx.doubt.is_unknown_beside(effect.operation_id, sent.attempts)
+    holds = terms.on_refusal is AtEnd.hold
+    return from_evidence(effect, sent.attempts, outcome, only_unknown=only, holds=holds)
 
 
 async def settle_by_evidence(tx: PostgresTransaction, effect: Effect, actor: str) -> Effect:
@@ -60,10 +83,6 @@ async def wake(tx: PostgresTransaction, job: Job, actor: str) -> None:
         await tx.effects.cancel_unsent(job.id, actor)
     elif job.status is JobStatus.queued:
         await tx.jobs.hurry(job.id)
-
-
-async def _keep(tx: PostgresTransaction, sent: Effect, answer: Answer, worker: str, *, settled: bool) -> None:
-    await tx.doubt.keep_evidence(sent, worker, answer.outcome, answer.message, answer.result, settled=settled)
 
 
 async def _is_harmless(tx: PostgresTransaction, effect: Effect) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -83,6 +84,7 @@ class Executor:
         self._faults = faults
         self._jitter = random.Random()
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ended(self) -> None:
         """Returns once no call of the run is under way. LangGraph leaves some behind if it is cancelled twice."""
@@ -95,7 +97,9 @@ class Executor:
         assert task is not None
         self._under_way.add(task)
         try:
-            return await self._execute(call)
+            # Two nodes may name one operation: the second is served what became of the first.
+            async with self._one_at_a_time[call["operation_id"]]:
+                return await self._execute(call)
         finally:
             self._under_way.discard(task)
 
@@ -135,10 +139,7 @@ class Executor:
         async def once() -> None:
             async with self._store.begin() as tx:
                 await tx.jobs.fence(self._run.job)
-                effect = await tx.effects.lock(asks.effect.operation_id)
-                # An operator, or a late answer, may have settled it while the provider was asked.
-                if effect is not None and effect.is_as(asks.effect):
-                    await settle(tx, effect, asks.terms, finding, self._run.worker)
+                await settle(tx, asks, finding, self._run.worker)
 
         await to_the_end(once())
 
@@ -232,7 +233,7 @@ class Executor:
                 await note_answer(tx, sent, self._run.job.agent, answer)
                 return after
 
-        after = await record_for_certain(self._store, sent.effect, answer, self._run.worker, once)
+        after = await record_for_certain(self._store, sent.effect, sent.terms, answer, self._run.worker, once)
         return outcome_for(call, after, sent.terms)
 
     async def _record_success(self, sent: Sent, answer: Answer) -> Effect:

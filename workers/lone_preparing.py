@@ -11,6 +11,7 @@ from signoff.domain.effects import (
     EffectStatus,
     Step,
     after_doubt,
+    as_sent,
     before_repeat,
     is_due,
 )
@@ -23,7 +24,7 @@ from signoff.workers.authoring import Agent
 from signoff.workers.declaring import declared, terms_of
 from signoff.workers.holding_back import held_back
 from signoff.workers.prechecking import Checked, Prechecks
-from signoff.workers.preparing import Sent
+from signoff.workers.preparing import Sent, is_whole
 from signoff.workers.probing import Asks
 from signoff.workers.serving import Served
 from signoff.workers.stepping import take_step
@@ -67,17 +68,19 @@ class LonePreparing:
         by_itself = examined.alone and not examined.awaits_operator and is_due(effect, examined.now)
         if effect.status is not EffectStatus.in_doubt or not (wanted or by_itself):
             return None
-        if tool is None or terms_of(tool).effect_class is not EffectClass.queryable:
+        if tool is None or as_sent(terms_of(tool), examined.effect_class).effect_class is not EffectClass.queryable:
             if wanted:
                 await tx.effects.leave_to_operator(effect.operation_id)
             return None
-        return Asks(effect, tool, terms_of(tool))
+        return Asks(effect, tool, terms_of(tool), examined.now)
 
     async def _decide(
         self, tx: PostgresTransaction, allowing: Allowing, examined: Examined, checked: Checked | None
     ) -> Sent | Prechecks | None:
         agent, effect = allowing.agent, examined.effect
         answer = await allowing.answer(tx, examined, None)
+        if not is_whole(effect):
+            answer = Revoked("its arguments are not those that were allowed")
         if effect.tool in agent.state_fields:
             answer = Revoked("its tool is given state of its run, which is over")
         if effect.status is EffectStatus.in_doubt:
@@ -96,7 +99,7 @@ class LonePreparing:
     ) -> Sent | Prechecks | None:
         tool = agent.tools_by_name[effect.tool]
         says = declared(tool)
-        if step := before_repeat(effect, says.terms, now=examined.now):
+        if step := before_repeat(effect, as_sent(says.terms, examined.effect_class), now=examined.now):
             await take_step(tx, effect, step, self._worker)
             return None
         if says.precheck is not None and checked is None and effect.doubt_since is None:
@@ -126,4 +129,5 @@ async def _way_out(tx: PostgresTransaction, agent: Agent, examined: Examined) ->
     """Out of the doubt that a lost worker left. What was answered has had its judgement."""
     if examined.awaits_operator or not await tx.effects.is_unanswered(examined.effect):
         return None
-    return after_doubt(examined.effect, terms_of(agent.tools_by_name[examined.effect.tool]), now=examined.now)
+    terms = as_sent(terms_of(agent.tools_by_name[examined.effect.tool]), examined.effect_class)
+    return after_doubt(examined.effect, terms, now=examined.now)

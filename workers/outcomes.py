@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from math import isnan
+
+LONGEST_SECONDS = 366 * 86400.0
 
 
 class Refused(Exception):
@@ -15,7 +18,8 @@ class NotApplied(Exception):
     def __init__(self, message: str = "", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message)
         seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
-        self.retry_after = None if seconds is None else timedelta(seconds=max(0.0, seconds))
+        known = seconds is not None and not isnan(seconds)
+        self.retry_after = timedelta(seconds=min(max(0.0, seconds), LONGEST_SECONDS)) if known and seconds else None
 
 
 class Rejected(Refused):

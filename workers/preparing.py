@@ -22,10 +22,11 @@ from signoff.domain.effects import (
     Terms,
     after_doubt,
     after_lapse,
+    as_sent,
     before_repeat,
     is_due,
 )
-from signoff.domain.errors import DigestMismatch
+from signoff.domain.errors import DigestMismatch, LeaseLost
 from signoff.domain.holding import Held, Leaves, has_limits
 from signoff.domain.jobs import Job
 from signoff.domain.policy import Judgement
@@ -83,6 +84,9 @@ class Preparing:
         examined = await tx.effects.examine(call["operation_id"])
         if examined is None:
             return await self._first_time(tx, call, now)
+        return await self._as_examined(tx, call, examined)
+
+    async def _as_examined(self, tx: PostgresTransaction, call: Call, examined: Examined) -> Prepared:
         _require_same(call, examined.effect)
         if examined.effect.status in ENDED:
             return outcome_for(call, examined.effect, self._terms(examined.effect))
@@ -104,7 +108,7 @@ class Preparing:
         if not isinstance(answer, Fine):
             return await self._not_now(tx, call, effect, answer)
         terms = terms_of(self._agent.tools_by_name[effect.tool])
-        if step := before_repeat(effect, terms, now=examined.now):
+        if step := before_repeat(effect, as_sent(terms, examined.effect_class), now=examined.now):
             effect = await take_step(tx, effect, step, self._worker)
             return self._asks(replace(examined, effect=effect)) or outcome_for(call, effect, terms)
         if self._has_changed(examined):
@@ -121,6 +125,9 @@ class Preparing:
         answer = await self._allowing.without_decision(tx, case)
         if isinstance(answer, Fine) and (status := await self._allow(tx, effect, case, answer)):
             return await self._once_allowed(tx, call, effect, status, now)
+        if (examined := await tx.effects.examine(effect.operation_id)) is not None:
+            # Another job of the lineage was first.
+            return await self._as_examined(tx, call, examined)
         before = await tx.effects.newest_item(case.operation_id)
         if before is not None:
             return await self._as_answered(tx, call, effect, case, answer, before)
@@ -172,10 +179,10 @@ class Preparing:
         """Moves what a lost worker left dispatched into doubt, and out of it again where the tool's class allows."""
         effect, terms = examined.effect, self._terms(examined.effect)
         if effect.status is EffectStatus.dispatched:
-            for step in after_lapse(terms.effect_class if terms else None):
+            for step in after_lapse(examined.effect_class, doubted=effect.doubt_since is not None):
                 effect = await take_step(tx, effect, step, self._worker)
         if effect.status is EffectStatus.in_doubt and terms is not None and not examined.awaits_operator:
-            out = after_doubt(effect, terms, now=examined.now)
+            out = after_doubt(effect, as_sent(terms, examined.effect_class), now=examined.now)
             effect = await take_step(tx, effect, out, self._worker) if out else effect
         return replace(examined, effect=effect)
 
@@ -194,9 +201,11 @@ class Preparing:
         """What to ask the provider with, if it can be asked about the effect, and has not been asked in vain."""
         effect, terms = examined.effect, self._terms(examined.effect)
         in_doubt = effect.status is EffectStatus.in_doubt and not examined.awaits_operator
-        if not in_doubt or terms is None or terms.effect_class is not EffectClass.queryable:
+        if not in_doubt or terms is None:
             return None
-        return Asks(effect, self._agent.tools_by_name[effect.tool], terms)
+        if as_sent(terms, examined.effect_class).effect_class is not EffectClass.queryable:
+            return None
+        return Asks(effect, self._agent.tools_by_name[effect.tool], terms, examined.now)
 
     def _has_changed(self, examined: Examined) -> bool:
         """True if the tool's precheck found a change that nobody has decided about. What was sent before, with an
@@ -222,7 +231,14 @@ class Preparing:
         passed = await self._pass(tx, effect, says.terms, now)
         if isinstance(passed, Held):
             return waiting(await tx.effects.wait(effect, passed.until, passed.waits_for))
-        sent = await tx.effects.dispatch(effect, says.terms, fence=self._fence, worker=self._worker)
+        try:
+            sent = await tx.effects.dispatch(effect, says.terms, fence=self._fence, worker=self._worker)
+        except LeaseLost:
+            # Somebody may have paused it since this transaction began.
+            passed = await held_back(tx, effect, says.terms, self._allowing.job.agent, now)
+            if not isinstance(passed, Held):
+                raise
+            return waiting(await tx.effects.wait(effect, passed.until, passed.waits_for))
         return Sent(sent, tool, says.terms, passed.failing)
 
     async def _pass(self, tx: PostgresTransaction, effect: Effect, terms: Terms, now: datetime) -> Held | Leaves:
@@ -268,8 +284,14 @@ def _as_refused(tool: str, before: AskedBefore) -> str:
     return refusals.undecided(tool)
 
 
+def is_whole(effect: Effect) -> bool:
+    """True if the row's arguments are those of its digest: what leaves is what was allowed."""
+    return effect.purged_at is not None or call_digest(effect.tool, effect.args) == effect.digest
+
+
 def _require_same(call: Call, effect: Effect) -> None:
-    if not (effect.digest == call["digest"] == call_digest(call["tool"], call["args"] or {})):
+    same = effect.digest == call["digest"] == call_digest(call["tool"], call["args"] or {})
+    if not (same and is_whole(effect)):
         raise DigestMismatch(f"the operation {effect.operation_id} stands for another call", tool=call["tool"])
 
 

@@ -17,6 +17,7 @@ from signoff.workers import results
 from signoff.workers.carrying import MAX_MESSAGE_CHARACTERS, MAX_REFERENCE_CHARACTERS, Answer, read_result
 from signoff.workers.current import CurrentEffect, running
 from signoff.workers.declaring import ProbeAnswer, declared
+from signoff.workers.evidence import hear_late
 from signoff.workers.stepping import take_step
 
 LONGEST_SECONDS = 30.0
@@ -24,11 +25,12 @@ LONGEST_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """An effect in doubt whose provider can be asked, and is to be asked now."""
+    """An effect in doubt whose provider can be asked, and is to be asked now: `at`, by the database's clock."""
 
     effect: Effect
     tool: BaseTool
     terms: Terms
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,21 @@ async def ask_provider(asks: Asks, current: CurrentEffect, args: Mapping[str, An
         return Finding(Found.unknown, message=_short(f"{type(error).__name__}: {error}"))
 
 
-async def settle(tx: PostgresTransaction, effect: Effect, terms: Terms, finding: Finding, actor: str) -> Effect:
+async def settle(tx: PostgresTransaction, asks: Asks, finding: Finding, actor: str) -> Effect | None:
     """Keeps the finding, and takes the effect where it leads; nowhere, if it is still not known: then it is asked
-    again at a time, or an operator has to find out. The effect is locked and in doubt."""
-    now = await tx.now()
-    asked = await tx.doubt.keep_finding(effect, actor, finding.found, finding.reference, finding.message)
-    steps = after_probe(effect, terms, finding.found, now=now)
+    again at a time, or an operator has to find out. The job is locked. None if the effect has moved meanwhile: then
+    that it happened is taken as any word that comes late."""
+    terms = asks.terms
+    effect = await tx.effects.lock(asks.effect.operation_id)
+    asked = await tx.doubt.keep_finding(asks.effect, actor, finding.found, finding.reference, finding.message)
+    if effect is None or not effect.is_as(asks.effect):
+        if finding.answer is not None:
+            await hear_late(tx, asks.effect, terms, finding.answer, actor)
+        return None
+    # "Not found" is the word of the time of the question, however long the answer took.
+    steps = after_probe(effect, terms, finding.found, now=asks.at)
     if not steps:
-        return await _look_again(tx, effect, ask_again_at(effect, terms, asked, now=now))
+        return await _look_again(tx, effect, ask_again_at(effect, terms, asked, now=await tx.now()))
     for step in steps:
         answer = finding.answer if step.to is EffectStatus.succeeded else None
         effect = await take_step(tx, effect, step, actor, answer=answer)

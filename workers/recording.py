@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from signoff.domain.effects import Effect, Outcome, Step
+from signoff.domain.effects import Effect, EffectStatus, Outcome, Step, Terms
 from signoff.domain.errors import LeaseLost, StoreUnavailable
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer
@@ -17,7 +17,12 @@ PAUSE_SECONDS = 0.5
 
 
 async def record_for_certain(
-    store: PostgresStore, effect: Effect, answer: Answer, worker: str, record: Callable[[], Awaitable[Effect]]
+    store: PostgresStore,
+    effect: Effect,
+    terms: Terms,
+    answer: Answer,
+    worker: str,
+    record: Callable[[], Awaitable[Effect]],
 ) -> Effect:
     """Records the answer. A database that is away is waited for, since the answer is nowhere else.
 
@@ -25,20 +30,23 @@ async def record_for_certain(
         LeaseLost: the fence is gone; the answer is kept as evidence.
         StoreUnavailable: the database stayed away.
     """
-    lost = False
-    for left in reversed(range(TRIES)):
+    lost: LeaseLost | None = None
+    for tried in range(TRIES):
         try:
-            if lost and (known := await _as_recorded(store, effect, answer)) is not None:
+            if lost is not None:
+                await keep_late(store, effect, terms, answer, worker)
+                raise lost
+            if tried and (known := await _as_recorded(store, effect, answer)) is not None:
                 return known
             return await record()
         except StoreUnavailable:
-            if not left:
+            if tried + 1 == TRIES:
                 raise
-            lost = True
             await asyncio.sleep(PAUSE_SECONDS)
-        except LeaseLost:
-            await keep_late(store, effect, answer, worker)
-            raise
+        except LeaseLost as error:
+            if lost is not None:
+                raise
+            lost = error
     raise AssertionError("unreachable")
 
 
@@ -51,14 +59,17 @@ async def _as_recorded(store: PostgresStore, sent: Effect, answer: Answer) -> Ef
 async def take_steps(
     tx: PostgresTransaction, effect: Effect, steps: Sequence[Step], answer: Answer, worker: str
 ) -> Effect:
-    """Takes the steps that follow from an answer, and tells of where they lead.
+    """Takes the steps that follow from an answer, and tells of where they lead. Not where they would deny what a late
+    word of an earlier try has told: that it happened.
 
     Raises:
         LeaseLost: the effect is no longer where this attempt left it.
     """
+    if answer.outcome is not Outcome.succeeded and effect.attempts > 1 and await tx.doubt.late_success(effect):
+        steps = (Step(EffectStatus.in_doubt, doubt=True, reason="an earlier try had succeeded"),)
     outcome: Outcome | None = answer.outcome
     for step in steps:
         last = step is steps[-1]
         effect = await take_step(tx, effect, step, worker, answer=answer, outcome=outcome, tell=last)
         outcome = None
-    return await settle_by_evidence(tx, effect, worker) if answer.outcome is Outcome.unknown else effect
+    return effect if answer.outcome is Outcome.succeeded else await settle_by_evidence(tx, effect, worker)

@@ -30,6 +30,7 @@ from signoff.infra.postgres.effects_examined import (
     examined_of,
 )
 from signoff.infra.postgres.events import TELL, EventTable, event_parameters
+from signoff.infra.postgres.holdbacks import COVERS
 
 __all__ = ["COLUMNS", "EffectTable", "effect_of"]
 
@@ -63,14 +64,15 @@ WHERE NOT EXISTS (SELECT FROM signoff.revisions WHERE operation_id = %(operation
 ON CONFLICT (operation_id) DO NOTHING RETURNING status
 """
 
-DISPATCH = """
+DISPATCH = f"""
 WITH sent AS (
-    UPDATE signoff.effects SET status = 'dispatched', attempts = attempts + 1, fence = %(fence)s, class = %(class)s,
+    UPDATE signoff.effects e SET status = 'dispatched', attempts = attempts + 1, fence = %(fence)s, class = %(class)s,
         window_seconds = %(window)s, first_dispatched_at = coalesce(first_dispatched_at, clock_timestamp()),
         last_dispatched_at = clock_timestamp(), provider = coalesce(%(provider)s, agent || '/' || tool),
         retention_seconds = %(retention)s,
         retry_at = NULL, waits_for = NULL, error_code = NULL, error_message = NULL, lease_until = %(lease_until)s
     WHERE operation_id = %(operation_id)s AND status = ANY(%(sources)s) AND digest = %(digest)s
+        AND NOT EXISTS (SELECT FROM signoff.pauses p WHERE {COVERS})
     RETURNING operation_id, attempts, generation, first_dispatched_at, last_dispatched_at),
 attempt AS (
     INSERT INTO signoff.attempts (operation_id, number, generation, fence, worker)
@@ -98,6 +100,7 @@ moved AS (
         ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
     FROM fenced WHERE e.job_id = fenced.id AND e.operation_id = %(operation_id)s
         AND e.status = %(from)s AND e.status = ANY(%(sources)s) AND e.fence IS NOT DISTINCT FROM %(fence)s
+        AND e.attempts = %(number)s
     RETURNING e.operation_id, e.job_id),
 history AS (
     INSERT INTO signoff.effect_events (operation_id, from_status, to_status, actor, reason, reference)
@@ -237,7 +240,7 @@ class EffectTable:
         """Marks the dispatch and opens the attempt; commit before the first byte leaves. Returns the effect as sent.
 
         Raises:
-            LeaseLost: the effect is not where it can be sent from.
+            LeaseLost: the effect is not where it can be sent from, or has just been paused.
         """
         parameters = {
             "operation_id": effect.operation_id,

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from signoff.domain.authority import Authority, Principal
-from signoff.domain.effects import Effect, EffectStatus
+from signoff.domain.effects import Effect, EffectClass, EffectStatus
 from signoff.domain.review_terms import ReviewTerms
 from signoff.domain.reviews import ItemStatus
 from signoff.domain.verdicts import DecisionType
@@ -26,7 +26,7 @@ COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool,
 # on, each with who made it, as they are now; above revision 1 the item's call is its revision's.
 EXAMINE = f"""
 SELECT clock_timestamp() AS now, e.alone, e.lease_until, e.awaits_operator, e.probe_at, e.changed,
-    e.changed_decision, {COLUMNS}, e.decision_id,
+    e.changed_decision, e.class AS effect_class, {COLUMNS}, e.decision_id,
     EXISTS (SELECT FROM signoff.items o WHERE o.operation_id = e.operation_id AND o.status = 'open') AS asked,
     EXISTS (SELECT FROM signoff.standing_approvals s
         WHERE s.agent = e.agent AND s.tool = e.tool AND s.revoked_at IS NULL) AS stands,
@@ -87,7 +87,8 @@ class Examined:
     `lease_until` is there while it is sent by itself, beside the runs of its job. `asked`: a review about it is open.
     `stands`: there are standing approvals for its tool. `awaits_operator`: it is in doubt, and no way out was found.
     `probe_at`: from when on its provider is to be asked about it, whatever runs there are. `changed`: what had changed
-    when it last went back to review, and stood on `changed_decision`.
+    when it last went back to review, and stood on `changed_decision`. `effect_class` is what its tool was when it was
+    last sent.
     """
 
     effect: Effect
@@ -102,6 +103,7 @@ class Examined:
     decision_id: UUID | None = None
     changed: str | None = None
     changed_decision: UUID | None = None
+    effect_class: EffectClass | None = None
 
     def is_known_change(self, message: str) -> bool:
         """True if exactly this had changed when it last went back to review, and it was decided about since."""
@@ -144,7 +146,8 @@ def effect_of(row: DictRow) -> Effect:
 def examined_of(row: DictRow) -> Examined:
     approval = _approval_of(row) if row["decision_id"] else None
     found = {name: row[name] for name in AS_THEY_ARE}
-    return Examined(effect=effect_of(row), approval=approval, **found)
+    then = None if row["effect_class"] is None else EffectClass(row["effect_class"])
+    return Examined(effect=effect_of(row), approval=approval, effect_class=then, **found)
 
 
 def asked_before_of(row: DictRow) -> AskedBefore:
