@@ -20,8 +20,9 @@ from tests.support.parked import REVIEWER, parked
 
 pytestmark = pytest.mark.anyio
 
-# As the design has it.
+# As the design has it; and what was planned again is in doubt once an earlier try turns out to have succeeded.
 TABLE = {
+    ("planned", "in_doubt"),
     ("planned", "dispatched"),
     ("planned", "revoked"),
     ("planned", "cancelled"),
