@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from signoff.domain.cancelling import cancel_locked
+from signoff.domain.effects import EffectStatus
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import Job, JobStatus
 from signoff.domain.pauses import HoldPause, Pause, ReviewPause, WaitPause
@@ -31,7 +32,7 @@ async def park(tx: Transaction, job: Job, pauses: Sequence[Pause], checkpoint_id
     known = [pause for event, pause in zip(requested, reviews, strict=True) if event is None]
     answered = [await tx.reviews.is_answered(job.thread_id, pause.interrupt_id) for pause in known]
     holds = [await _is_held(tx, pause) for pause in pauses if isinstance(pause, HoldPause)]
-    waits = [await _due_at(tx, pause) for pause in pauses if isinstance(pause, WaitPause)]
+    waits = [await _due_at(tx, job, pause) for pause in pauses if isinstance(pause, WaitPause)]
     events = [event for event in requested if event is not None]
     await tx.events.append(*events[1:])
     event = events[0] if events else None
@@ -125,11 +126,12 @@ def _deadline(item: Item, raw: Mapping[str, Any]) -> float | None:
     return None if item.terms.at_deadline is AtDeadline.escalate else seconds
 
 
-async def _due_at(tx: Transaction, pause: WaitPause) -> datetime:
-    """What the effect waited for may have come to an end while its run was still on the way to its park."""
+async def _due_at(tx: Transaction, job: Job, pause: WaitPause) -> datetime:
+    """What the effect waited for may have come to an end while its run was still on the way to its park. Where it is
+    under way elsewhere, or another job's, there is only the time to look again."""
     effect = await tx.effects.lock(pause.operation_id)
-    if effect is None or not effect.waits:
-        return await tx.now()
+    if effect is None or effect.job_id != job.id or effect.status is EffectStatus.dispatched:
+        return pause.retry_at
     return min(pause.retry_at, effect.retry_at or await tx.now())
 
 

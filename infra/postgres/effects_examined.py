@@ -27,7 +27,8 @@ COLUMNS = """e.operation_id, e.generation, e.job_id, e.thread_id, e.tool,
 EXAMINE = f"""
 SELECT clock_timestamp() AS now, e.alone, e.lease_until, e.awaits_operator, e.probe_at, e.changed,
     e.changed_decision, e.class AS effect_class, {COLUMNS}, e.decision_id,
-    EXISTS (SELECT FROM signoff.items o WHERE o.operation_id = e.operation_id AND o.status = 'open') AS asked,
+    EXISTS (SELECT FROM signoff.items o JOIN signoff.reviews q ON q.id = o.review_id
+        WHERE o.operation_id = e.operation_id AND o.status = 'open' AND q.job_id = e.job_id) AS asked,
     EXISTS (SELECT FROM signoff.standing_approvals s
         WHERE s.agent = e.agent AND s.tool = e.tool AND s.revoked_at IS NULL) AS stands,
     CASE WHEN v.item_id IS NULL THEN i.operation_id ELSE v.operation_id END AS item_operation,
