@@ -103,9 +103,9 @@ GUARDS = (
     ),
     Guard(
         "an edit by somebody who may not allow it does not count",
-        "domain/judging.py",
-        "counts = amendment.may_be_allowed_by(self._who, self._now)",
-        "counts = True",
+        "domain/amending.py",
+        "counts=authority is not None,",
+        "counts=True,",
         ("tests/unit/test_reviews_several.py",),
     ),
     Guard(

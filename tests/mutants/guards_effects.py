@@ -44,7 +44,7 @@ EFFECT_GUARDS = (
     Guard(
         "digest: of the call that is served or sent",
         "workers/preparing.py",
-        """    if not (effect.digest == call["digest"] == call_digest(call["tool"], call["args"] or {})):""",
+        "    if not (same and is_whole(effect)):",
         "    if False:",
         EXECUTOR,
     ),
