@@ -6,7 +6,6 @@ still leaves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -144,7 +143,7 @@ async def end_pause(
     IdempotencyMismatch.
     """
     require_right(who, Right.operate)
-    if per_second is not None and not (math.isfinite(per_second) and 0.001 <= per_second <= 10_000):
+    if per_second is not None and not 0.001 <= per_second <= 10_000:
         raise InvalidRequest("'per_second' must be a number from 0.001 to 10000", field="per_second")
     act = OperatorAct(who, "pause.end", str(pause_id), reason, request_id, {"per_second": per_second}, None)
     async with store.begin() as tx:

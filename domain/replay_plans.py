@@ -132,7 +132,13 @@ class Entry:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
-        return cls(**{**raw, "would": Would(raw["would"]), "effects": tuple(raw["effects"])})
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        found = cls(**{**raw, "would": Would(raw["would"]), "effects": tuple(raw["effects"])})
+        if not (isinstance(found.id, str) and isinstance(found.saw, dict) and found.kind in ("effect", "job")):
+            raise TypeError("an entry has an id, what was seen, and is of an effect or a job")
+        if found.kind == "job":
+            UUID(found.id)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -130,6 +129,6 @@ def _require_unspoken(who: Principal, item: Item) -> None:
 
 
 def _check_seconds(seconds: Any) -> None:
-    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not number or not 1 <= seconds <= LONGEST_CLAIM_SECONDS:
         raise InvalidRequest(f"'seconds' must be a number from 1 to {LONGEST_CLAIM_SECONDS}", field="seconds")

@@ -10,12 +10,13 @@ import typer
 
 from signoff.domain.authority import Principal
 from signoff.domain.dead_letters import LetterId, LetterKind
+from signoff.domain.jobs import MAX_INPUT_CHARACTERS
 from signoff.infra.cli.acting import TokenFile, act
 from signoff.infra.cli.apps import command_group
 from signoff.infra.cli.dead_letter_screen import print_letter, print_letters
 from signoff.infra.cli.listing import NewerThan, OlderThan, Read, age, listing
 from signoff.infra.cli.output import JsonFlag, print_json, print_line
-from signoff.infra.cli.reasons import Reason, RequestId
+from signoff.infra.cli.reasons import Reason, RequestId, text_of
 from signoff.infra.dead_letter_acts import GIVEN_UP, Request, discard, requeue
 from signoff.infra.postgres.views_dead_letters import LetterFilter, list_dead_letters, show_dead_letter
 from signoff.infra.services import Services
@@ -58,7 +59,8 @@ def requeue_(
     letter: Letter,
     reason: Reason,
     body: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a message: with this body instead", exists=True)
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a message: with this body instead", exists=True, dir_okay=False),
     ] = None,
     request_id: RequestId = None,
     token_file: TokenFile = None,
@@ -79,7 +81,12 @@ def discard_(
     letter: Letter,
     reason: Reason,
     substitute: Annotated[
-        str, typer.Option(metavar="TEXT", help="Of an effect: what the agent is told, labelled as a substitute")
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Of an effect: what the agent is told, labelled as a substitute",
+            callback=text_of(MAX_INPUT_CHARACTERS),
+        ),
     ] = GIVEN_UP,
     request_id: RequestId = None,
     token_file: TokenFile = None,

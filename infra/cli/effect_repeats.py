@@ -10,18 +10,22 @@ from uuid import UUID
 import typer
 
 from signoff.domain.authority import Principal
+from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.domain.operator_acts import Done
 from signoff.domain.repeating import compensate_effect, execute_again
 from signoff.domain.settlements import Settlement
 from signoff.infra.cli.acting import TokenFile, act
 from signoff.infra.cli.output import JsonFlag, print_json
 from signoff.infra.cli.policy_reading import json_argument
-from signoff.infra.cli.reasons import Reason, RequestId
+from signoff.infra.cli.reasons import Reason, RequestId, text_of
 from signoff.infra.cli.review_screen import print_review
 from signoff.infra.postgres.views_reviews import show_review
 from signoff.infra.services import Services
 
-OperationId = Annotated[str, typer.Argument(metavar="OPERATION", help="The effect's operation id")]
+OperationId = Annotated[
+    str,
+    typer.Argument(metavar="OPERATION", help="The effect's operation id", callback=text_of(MAX_NAME_CHARACTERS)),
+]
 
 
 def compensate(

@@ -11,13 +11,14 @@ import typer
 from signoff.domain.authority import Principal
 from signoff.domain.fork_points import KeptDecisions
 from signoff.domain.forking import fork_job
+from signoff.domain.jobs import MAX_NAME_CHARACTERS
 from signoff.domain.operator_acts import Done
 from signoff.domain.repairing import repair_job
 from signoff.infra.cli.acting import TokenFile, act
 from signoff.infra.cli.job_acts import JobId
 from signoff.infra.cli.job_screen import print_job
 from signoff.infra.cli.output import JsonFlag, moment, note, print_json, print_table
-from signoff.infra.cli.reasons import Reason, RequestId
+from signoff.infra.cli.reasons import Reason, RequestId, text_of
 from signoff.infra.postgres.views_checkpoints import list_checkpoints
 from signoff.infra.postgres.views_jobs import show_job
 from signoff.infra.services import Services
@@ -42,7 +43,12 @@ def fork(
     job: JobId,
     reason: Reason,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="ID", help="Where it begins; without it where the job was last parked")
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Where it begins; without it where the job was last parked",
+            callback=text_of(MAX_NAME_CHARACTERS),
+        ),
     ] = None,
     decisions: Annotated[
         KeptDecisions, typer.Option(help="keep: what was decided then is not asked again")

@@ -11,8 +11,8 @@ def a_moment(text: str) -> datetime:
     """A time with its zone, as in 2030-01-31T12:00:00Z."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise typer.BadParameter("must be a time with its zone, as in 2030-01-31T12:00:00Z")
-    return found.astimezone(UTC)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter("must be a time with its zone, as in 2030-01-31T12:00:00Z")

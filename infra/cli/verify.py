@@ -35,6 +35,7 @@ from signoff.infra.verify.checks import Scope
 from signoff.infra.verify.whole import verify as verify_ledger
 
 app = one_command()
+LONGEST = timedelta(days=36500).total_seconds()
 
 Provider = Annotated[
     Path | None,
@@ -45,7 +46,8 @@ Provider = Annotated[
 @app.command()
 def verify(
     settled_for: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="What has not moved for so long, and could, is stuck")
+        float,
+        typer.Option(metavar="SECONDS", min=0, max=LONGEST, help="What has not moved for so long, and could, is stuck"),
     ] = 60.0,
     provider: Provider = None,
     tool: Annotated[str | None, typer.Option(help="With --provider: whose books they are")] = None,

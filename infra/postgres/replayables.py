@@ -12,7 +12,7 @@ from signoff.domain.effects import EffectClass, EffectStatus
 from signoff.domain.jobs import JobStatus
 from signoff.domain.replay_plans import MOST_ENTRIES, EffectFacts, JobFacts, Wanted
 from signoff.infra.postgres.holdbacks import COVERS
-from signoff.infra.postgres.views import Query
+from signoff.infra.postgres.views import Query, storable
 from signoff.infra.postgres.views_effects import EffectFilter
 from signoff.infra.postgres.views_jobs import JobFilter
 
@@ -35,7 +35,8 @@ class ReplayableTable:
     async def effects(self, wanted: Wanted) -> Sequence[EffectFacts]:
         query = Query()
         if wanted.names:
-            query.add("e.operation_id = ANY(%(operations)s)", operations=list(wanted.operations))
+            operations = [storable("operations", operation) for operation in wanted.operations]
+            query.add("e.operation_id = ANY(%(operations)s)", operations=operations)
         else:
             _effect_filter(wanted).apply(query)
         return await self._effects(query)

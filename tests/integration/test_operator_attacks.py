@@ -1,0 +1,83 @@
+"""Bad input to what operators do: it is refused in words, and nothing has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from signoff.domain.canonical import canonical_json
+from tests.support.api import dump, open_api
+from tests.support.cli import Cli
+from tests.support.operators import sent, set_policy
+from tests.support.parked import FAILED, POLICY, parked
+
+HUGE = 10**400
+NO_TEXT = "a\udcff"  # how Python hands on a byte of the command line that is no UTF-8
+
+
+@pytest.mark.anyio
+async def test_numbers_and_names_that_nothing_can_hold_are_refused(database_url: str) -> None:
+    async with open_api(database_url) as api:
+        job = await parked(api.store)
+        before = dump(database_url)
+        requests = [
+            await api.post("olga", f"/v1/pauses/{uuid4()}/end", {"reason": "mended", "per_second": HUGE}),
+            await api.post("rita", f"/v1/reviews/{job.review_id}/claim", {"seconds": HUGE}),
+            await api.post("olga", "/v1/replays/plan", {"operations": ["op\x00"]}),
+        ]
+        for answer in requests:
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+        assert dump(database_url) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "job", "id": "no id", "would": "retry"},
+        {"kind": ["effect"]},
+        {"id": 5},
+        {"id": ["op"]},
+        {"saw": "failed"},
+        {"saw": None},
+    ],
+)
+async def test_a_plan_that_somebody_has_written_anew_is_none(database_url: str, changes: dict[str, Any]) -> None:
+    async with open_api(database_url) as api:
+        await set_policy(api.store, POLICY, refund={})
+        _, operation = await sent(api.store, FAILED)
+        plan = (await api.post("olga", "/v1/replays/plan", {"operations": [operation]})).json()
+        plan["entries"][0] |= changes
+        del plan["digest"]
+        plan["digest"] = hashlib.sha256(canonical_json(plan)).hexdigest()
+        before = dump(database_url)
+        answer = await api.post("olga", "/v1/replays/apply", {"plan": plan, "reason": "again"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "plan_altered"), answer.text
+        assert dump(database_url) == before
+
+
+def test_what_the_command_line_can_not_hold_is_bad_usage(database_url: str, redis_url: str, tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    export.write_text("idempotency_key\n")
+    cli = Cli(database_url, redis_url)
+    before = dump(database_url)
+    for arguments in (
+        ("effects", "replay", NO_TEXT, "--reason", "r"),
+        ("effects", "resolve", NO_TEXT, "--applied", "--reference", "x", "--reason", "r"),
+        ("effects", "skip", NO_TEXT, "--result", "x", "--reason", "r"),
+        ("effects", "compensate", NO_TEXT, "--reason", "r"),
+        ("effects", "execute-again", NO_TEXT, "--reason", "r"),
+        ("jobs", "fork", uuid4(), "--checkpoint", "", "--reason", "r"),
+        ("dead-letters", "requeue", "message:1", "--body", tmp_path, "--reason", "r"),
+        ("dead-letters", "discard", "effect:op", "--substitute", " ", "--reason", "r"),
+        ("reconcile", export, "--tool", "t", "--since", "9999-12-31T23:59:59-12:00"),
+        ("verify", "--settled-for", "inf"),
+    ):
+        cli.usage_error("olga", *arguments)
+    refused = cli.refused("olga", "replay", "plan", "--operation", NO_TEXT)
+    assert "invalid_request" in refused
+    assert dump(database_url) == before
