@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal, Right, require_right
 from signoff.domain.effects import EffectStatus
-from signoff.domain.errors import EffectNotFound, JobNotFound, PlanOutdated, SignoffError
+from signoff.domain.errors import EffectNotFound, JobNotFound, PlanOutdated, RightMissing, SignoffError
 from signoff.domain.findings import REPLAYED, carry_out, lock_effect
 from signoff.domain.jobs import Job
 from signoff.domain.operator_acts import OperatorAct, once
@@ -140,6 +140,7 @@ async def _apply(
         job_id = UUID(entry.id) if entry.kind == "job" else await tx.effects.job_of(entry.id)
         word = "job.retry" if entry.kind == "job" else "effect.replay"
         act = OperatorAct(who, word, entry.id, reason, plan.request_id(entry), {"plan": plan.id}, job_id)
+        await _require_still(tx, who)
 
         async def do() -> Mapping[str, Any]:
             job, status = await _do(tx, entry, who, reason, environment)
@@ -151,6 +152,14 @@ async def _apply(
         hints.offer(job.agent, job.id)
     did = Did.repeated if done.repeated else Did.done
     return Applied(entry.kind, entry.id, did, done.outcome["status"])
+
+
+async def _require_still(tx: Transaction, who: Principal) -> None:
+    """A plan may take hours, and who applies it may lose the right meanwhile. Raises RightMissing."""
+    now = await tx.principals.get(who.name)
+    if now is None or now.revoked:
+        raise RightMissing(f"{who.name} was revoked meanwhile")
+    require_right(now, Right.operate)
 
 
 async def _do(tx: Transaction, entry: Entry, who: Principal, reason: str, environment: str) -> tuple[Job, str]:

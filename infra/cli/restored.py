@@ -12,6 +12,7 @@ from signoff.infra.cli.acting import administer, administrator
 from signoff.infra.cli.apps import one_command
 from signoff.infra.cli.moments import a_moment
 from signoff.infra.cli.output import JsonFlag, note, print_facts, print_json
+from signoff.infra.cli.reasons import Reason
 from signoff.infra.postgres.restoring import Restored, mark_restored
 from signoff.infra.services import Services
 
@@ -23,7 +24,7 @@ def restored(
     since: Annotated[
         datetime, typer.Option(metavar="TIME", parser=a_moment, help="What the backup shows is the world as of then")
     ],
-    reason: Annotated[str, typer.Option(help="Why; it stays in the record")],
+    reason: Reason,
     json: JsonFlag = False,
 ) -> None:
     """Say that the database is a backup: what may have happened since then is in doubt, and not simply done again.

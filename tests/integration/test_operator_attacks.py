@@ -10,10 +10,12 @@ from uuid import uuid4
 import pytest
 
 from signoff.domain.canonical import canonical_json
+from signoff.domain.replay_plans import Entry, Wanted
+from signoff.domain.replaying import Applied, Did, apply_entry, check_plan, plan_replay
 from tests.support.api import dump, open_api
 from tests.support.cli import Cli
 from tests.support.operators import sent, set_policy
-from tests.support.parked import FAILED, POLICY, parked
+from tests.support.parked import FAILED, OPERATOR, POLICY, parked
 
 HUGE = 10**400
 NO_TEXT = "a\udcff"  # how Python hands on a byte of the command line that is no UTF-8
@@ -60,6 +62,29 @@ async def test_a_plan_that_somebody_has_written_anew_is_none(database_url: str, 
         assert dump(database_url) == before
 
 
+@pytest.mark.anyio
+async def test_who_was_revoked_meanwhile_replays_no_more(database_url: str) -> None:
+    async with open_api(database_url) as api:
+        await set_policy(api.store, POLICY, refund={})
+        for _ in range(2):
+            await sent(api.store, FAILED)
+        plan = await plan_replay(api.store, Wanted(), OPERATOR, environment="test")
+        checked = await check_plan(api.store, plan, OPERATOR, environment="test", first=None, limit=2)
+
+        async def apply(entry: Entry) -> Applied:
+            where = (api.store, api.services.hints, checked)
+            return await apply_entry(*where, entry, OPERATOR, "again", environment="test")
+
+        first, second = checked.part
+        assert (await apply(first)).did is Did.done
+        async with api.store.begin() as tx:
+            await tx.conn.execute("UPDATE signoff.principals SET revoked_at = now() WHERE name = 'olga'")
+        before = dump(database_url)
+        refused = await apply(second)
+        assert (refused.did, refused.code) == (Did.refused, "right_missing")
+        assert dump(database_url) == before
+
+
 def test_what_the_command_line_can_not_hold_is_bad_usage(database_url: str, redis_url: str, tmp_path: Path) -> None:
     export = tmp_path / "export.csv"
     export.write_text("idempotency_key\n")
@@ -76,6 +101,7 @@ def test_what_the_command_line_can_not_hold_is_bad_usage(database_url: str, redi
         ("dead-letters", "discard", "effect:op", "--substitute", " ", "--reason", "r"),
         ("reconcile", export, "--tool", "t", "--since", "9999-12-31T23:59:59-12:00"),
         ("verify", "--settled-for", "inf"),
+        ("restored", "--since", "2020-01-01T00:00:00Z", "--reason", NO_TEXT),
     ):
         cli.usage_error("olga", *arguments)
     refused = cli.refused("olga", "replay", "plan", "--operation", NO_TEXT)
