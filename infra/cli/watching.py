@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import select
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -54,6 +56,18 @@ async def pause() -> None:
     await asyncio.sleep(SECONDS)
 
 
+def require_reader() -> None:
+    """Raises BrokenPipeError once nobody reads what is printed: that something changes may take for ever."""
+    try:
+        out = sys.stdout.fileno()
+    except OSError:  # no file, as under a test's runner
+        return
+    poller = select.poll()
+    poller.register(out, 0)
+    if poller.poll(0):
+        raise BrokenPipeError(errno.EPIPE, "nobody reads any more")
+
+
 def _watch(fetch: Fetch, show: Show, token_file: Path | None, *, plain: bool) -> None:
     console = stdout_console()
     with ExitStack() as open_until_then:
@@ -65,6 +79,7 @@ def _watch(fetch: Fetch, show: Show, token_file: Path | None, *, plain: bool) ->
             while True:
                 await _once(fetch, show, services, who)
                 await pause()
+                require_reader()
 
         try:
             act(again, token_file)
