@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from signoff.domain.authority import Principal, Right, may_read_job
-from signoff.domain.errors import JobEnded, JobNotFound
+from signoff.domain.errors import DeadLetterSettled, JobEnded, JobNotFound
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import ENDED, Job, JobStatus
 from signoff.domain.operator_acts import OperatorAct, once
@@ -15,7 +15,14 @@ from signoff.domain.ports import Hints, Store, Transaction
 
 
 async def cancel_job(
-    store: Store, hints: Hints, job_id: UUID, who: Principal, reason: str | None = None, request_id: str | None = None
+    store: Store,
+    hints: Hints,
+    job_id: UUID,
+    who: Principal,
+    reason: str | None = None,
+    request_id: str | None = None,
+    *,
+    held_only: bool = False,
 ) -> Job:
     """Cancels an unfinished job; of a running one the cancellation is requested, and no new effect is dispatched.
 
@@ -25,11 +32,12 @@ async def cancel_job(
         JobNotFound: no such job that `who` submitted or operates.
         JobEnded: it has succeeded or failed. (Cancelling a cancelled job again changes nothing.)
         InvalidRequest, IdempotencyMismatch: as an operator.
+        DeadLetterSettled: it does not wait for an operator any more, and `held_only` wants that.
     """
     promoted: list[UUID] = []
 
     async def do() -> Mapping[str, Any]:
-        after, next_job = await _cancel(tx, job_id, who)
+        after, next_job = await _cancel(tx, job_id, who, held_only)
         promoted.extend(next_job)
         return {"status": str(after.status)}
 
@@ -53,11 +61,13 @@ def _is_an_operators(who: Principal, job: Job, reason: str | None) -> bool:
     return Right.operate in who.rights and (who.name != job.submitted_by or reason is not None)
 
 
-async def _cancel(tx: Transaction, job_id: UUID, who: Principal) -> tuple[Job, list[UUID]]:
+async def _cancel(tx: Transaction, job_id: UUID, who: Principal, held_only: bool) -> tuple[Job, list[UUID]]:
     """The job as it is then, and the thread's next, if that may start now."""
     promoted: UUID | None = None
     job = await tx.jobs.lock(job_id)
     assert job is not None
+    if held_only and job.status is not JobStatus.awaiting_operator:
+        raise DeadLetterSettled(f"the job is {job.status}: it does not wait for an operator any more")
     if job.status in ENDED and job.status is not JobStatus.cancelled:
         raise JobEnded(f"the job has {job.status} already", status=str(job.status))
     if job.status is JobStatus.running:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from signoff.domain.authority import Principal
 from signoff.domain.decisions import Answer
-from signoff.domain.errors import ReviewNotFound
+from signoff.domain.errors import CarriedOutElsewhere, ReviewNotFound
 from signoff.domain.events import EventType, NewEvent
 from signoff.domain.jobs import JobStatus
 from signoff.domain.judging import judge_answers
@@ -141,7 +141,11 @@ async def complete_review(
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
     decisions = [item.decision for item in allowed if item.decision is not None]
-    await tx.effects.plan(locked.job, allowed, decisions, origin_of(review))
+    elsewhere = await tx.effects.plan(locked.job, allowed, decisions, origin_of(review), locked.lineage_root)
+    if elsewhere and new:
+        raise CarriedOutElsewhere(
+            "the call is carried out in another form already, in a fork or where it was forked from"
+        )
     await _withdraw(tx, [item for item in review.items if item not in allowed], actor)
     event = _event(review, status, actor, facts)
     if review.is_alone:

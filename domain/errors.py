@@ -394,6 +394,12 @@ class EffectNotInDoubt(Conflict):
     code = "effect_not_in_doubt"
 
 
+class CarriedOutElsewhere(Conflict):
+    """The same call is carried out in another form, in a fork of its thread or where that was forked from."""
+
+    code = "carried_out_elsewhere"
+
+
 class EffectNotReplayable(Conflict):
     code = "effect_not_replayable"
 

@@ -66,7 +66,14 @@ async def lock_effect(tx: Transaction, operation_id: str) -> tuple[Effect, Job]:
 
 
 async def carry_out(tx: Transaction, effect: Effect, job: Job, move: Move, actor: str, reason: str) -> Effect:
-    """Moves the effect, which `move` was asked about, and lets its job go on."""
+    """Moves the effect, which `move` was asked about, and lets its job go on.
+
+    Raises: EffectNotReplayable, if it is a compensation, and another one of the same effect has been carried out.
+    """
+    if move.to is S.planned and await tx.effects.is_compensated_otherwise(effect.operation_id):
+        raise EffectNotReplayable(
+            "another compensation of the same effect is there already: this one would be a second"
+        )
     await tx.effects.move(
         effect,
         Step(move.to, doubt=False, reason=reason),
@@ -74,7 +81,7 @@ async def carry_out(tx: Transaction, effect: Effect, job: Job, move: Move, actor
         reference=move.reference,
         result=move.result,
         new_generation=move.to is S.planned and effect.status is S.failed,
-        alone=move.to is S.planned and _is_told(effect, job),
+        alone=await _runs_alone(tx, effect, job, move),
     )
     if job.status is JobStatus.awaiting_operator:
         await tx.jobs.move(job.id, JobStatus.queued)
@@ -87,9 +94,17 @@ async def carry_out(tx: Transaction, effect: Effect, job: Job, move: Move, actor
     return after
 
 
-def _is_told(effect: Effect, job: Job) -> bool:
-    """True if the agent was told, or its job has ended: history stays as it was, and the effect runs by itself."""
-    return job.status in ENDED or (effect.status is S.failed and not effect.holds)
+async def _runs_alone(tx: Transaction, effect: Effect, job: Job, move: Move) -> bool:
+    """True if the agent was told, or its job has ended: history stays as it was, and the effect runs by itself. What
+    did not happen for a job that has ended is let be, unless it is replayed."""
+    if job.status in ENDED:
+        return move.to is S.planned
+    if move.to not in (S.planned, S.retry_wait):
+        return False
+    if effect.status is S.failed:
+        return not effect.holds
+    tools = await tx.agents.tools(job.agent) or {}
+    return str(effect.status) in tools.get(effect.tool, {}).get("tells", ())
 
 
 def _event(effect: Effect, to: EffectStatus, reference: str | None, actor: str, reason: str) -> NewEvent:

@@ -176,10 +176,16 @@ class Effects(Protocol):
     async def lock(self, operation_id: str) -> Effect | None: ...
 
     async def plan(
-        self, job: Job, items: Sequence[Item], decisions: Sequence[Decision], origin: Origin | None = None
-    ) -> None:
+        self,
+        job: Job,
+        items: Sequence[Item],
+        decisions: Sequence[Decision],
+        origin: Origin | None = None,
+        lineage_root: str | None = None,
+    ) -> Sequence[str]:
         """Inserts the planned effects of approved calls; an operation that has its effect is left alone. With an
-        origin they run by themselves."""
+        origin they run by themselves. Returns the operations that are not planned: the same call is carried out in
+        another form already, in another job of the lineage."""
 
     async def move(
         self,
@@ -193,6 +199,9 @@ class Effects(Protocol):
         alone: bool = False,
     ) -> bool:
         """One guarded statement and its history row; False if the effect is no longer where `effect` says."""
+
+    async def is_compensated_otherwise(self, operation_id: str) -> bool:
+        """True if this is a compensation, and another one of the same effect has come to something, or still may."""
 
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
         """Cancels what is planned or waits for a retry without doubt; what is in doubt stays so."""

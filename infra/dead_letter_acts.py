@@ -112,7 +112,7 @@ async def _retry(services: Services, who: Principal, request: Request, repeated:
 
 async def _cancel(services: Services, who: Principal, request: Request, repeated: bool) -> Done:
     named = (request.letter.uuid, who, request.reason, request.request_id)
-    job = await cancel_job(services.store, services.hints, *named)
+    job = await cancel_job(services.store, services.hints, *named, held_only=True)
     return Done({"status": str(job.status)}, repeated)
 
 

@@ -16,7 +16,7 @@ from signoff.infra.log_context import logged_with
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.evidence import wake
-from signoff.workers.executor import after_answer, current, note_answer
+from signoff.workers.executor import STOPPED_BEFORE, after_answer, current, note_answer
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.lone_preparing import LonePreparing
 from signoff.workers.observing import observed_attempt
@@ -108,7 +108,8 @@ class LoneRunner:
         effect = sent.effect
         ids = {"job_id": str(effect.job_id), "thread_id": effect.thread_id, "worker": self._worker}
         with logged_with(**ids), observed_attempt(effect) as seen:
-            answer = await self._carry_out(sent, guard)
+            # Stood still for its lease: somebody else may be sending it by now.
+            answer = await self._carry_out(sent, guard) if guard.surely_holds() else STOPPED_BEFORE
             seen.add(outcome=answer.outcome)
             await self._record(sent, answer)
 
@@ -150,6 +151,8 @@ class LoneRunner:
                 after = await take_steps(tx, sent.effect, steps, answer, self._worker)
                 if job is not None:
                     await note_answer(tx, sent, job.agent, answer)
+                if answer.left_open:
+                    await tx.effects.leave_to_operator(after.operation_id)
                 return after
 
         await record_for_certain(self._store, sent.effect, sent.terms, answer, self._worker, once)

@@ -88,11 +88,14 @@ async def register(addresses: Addresses, timeout_seconds: float, served: list[Se
         conn = await psycopg.AsyncConnection.connect(addresses.database_url, connect_timeout=10, **CONNECTION)
     except psycopg.OperationalError as error:
         raise Unavailable(f"the database can't be reached: {error}") from error
-    async with conn:
-        await require_current_schema(conn)
-        await require_not_restored(conn, addresses.redis_url, timeout_seconds)
-        for one in served:
-            await AgentTable(conn).register(one.agent.name, one.agent.describe(), one.agent.loaded_policy)
+    try:
+        async with conn:
+            await require_current_schema(conn)
+            await require_not_restored(conn, addresses.redis_url, timeout_seconds)
+            for one in served:
+                await AgentTable(conn).register(one.agent.name, one.agent.describe(), one.agent.loaded_policy)
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"the database was lost: {error}") from error
 
 
 def add_tasks(app: Celery, process: ProcessOf) -> None:

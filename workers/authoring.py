@@ -13,13 +13,15 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from signoff.domain.authority import CallFacts
-from signoff.domain.effects import EffectClass
+from signoff.domain.effects import AtEnd, EffectClass, EffectStatus
 from signoff.domain.errors import AgentInvalid
 from signoff.domain.policy import Judgement, Policy
 from signoff.domain.policy_file import parse_policy
 from signoff.domain.registered import destination_of
 from signoff.workers.declaring import Compensation, declared, terms_of
 from signoff.workers.injected import state_fields, ungiven
+
+S = EffectStatus
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,8 @@ class Agent:
             "destination": says.destination,
             "compensation": None if undone is None else {"tool": undone.tool, "args": dict(undone.args)},
             "provider": says.terms.provider,
+            # Of doubt and of an end without success: which the agent is told of, and its job goes on.
+            "tells": [str(end) for end in (S.in_doubt, S.dead) if says.terms.at_end(end) is AtEnd.tell_agent] or None,
         }
         plain = {"schema": self.schemas[tool.name], "class": str(says.terms.effect_class)}
         return {**plain, **{name: value for name, value in optional.items() if value is not None}}

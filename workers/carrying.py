@@ -28,7 +28,8 @@ class Answer:
 
     `reference` is how the provider calls it, `retry_after` when it wants to be asked again. `aside` is the whole
     result, where `result` is but its beginning. `recorded` is the effect where what the tool did was committed together
-    with its record. `given_up`: it was us who did not wait.
+    with its record. `given_up`: it was us who did not wait. `left_open`: whatever its tool
+    declares, nobody can tell what it has left behind.
     """
 
     outcome: Outcome
@@ -39,6 +40,7 @@ class Answer:
     retry_after: timedelta | None = None
     recorded: Effect | None = None
     given_up: bool = False
+    left_open: bool = False
 
 
 async def carry_out(

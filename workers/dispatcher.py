@@ -201,6 +201,8 @@ class DoubtLapsedEffects:
         for step in after_lapse(effect_class):
             effect = await take_step(tx, effect, step, ACTOR)
         effect = await settle_by_evidence(tx, effect, ACTOR)
+        if effect.status is EffectStatus.retry_wait and _is_over(job):
+            await tx.effects.cancel_unsent(effect.job_id, ACTOR)
         if effect.status is EffectStatus.in_doubt and effect_class is EffectClass.queryable and _is_over(job):
             # No run will come by and ask.
             await tx.doubt.ask_provider(effect.operation_id)

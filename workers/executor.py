@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome, Step, after_attempt
+from signoff.domain.effects import SUCCESS, Effect, EffectClass, EffectStatus, Outcome, Step, after_attempt, as_sent
 from signoff.domain.jobs import Job
 from signoff.infra.postgres.checkpoints import RunSaver
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
@@ -231,6 +231,8 @@ class Executor:
                 steps = after_answer(sent, answer, now, self._jitter)
                 after = await take_steps(tx, sent.effect, steps, answer, self._run.worker)
                 await note_answer(tx, sent, self._run.job.agent, answer)
+                if answer.left_open:
+                    await tx.effects.leave_to_operator(after.operation_id)
                 return after
 
         after = await record_for_certain(self._store, sent.effect, sent.terms, answer, self._run.worker, once)
@@ -262,10 +264,11 @@ async def note_answer(tx: PostgresTransaction, sent: Sent, agent: str, answer: A
 
 
 def after_answer(sent: Sent, answer: Answer, now: datetime, jitter: random.Random) -> list[Step]:
-    """The transitions that follow from a tool's answer."""
-    return after_attempt(
-        sent.effect, sent.terms, answer.outcome, now=now, jitter=jitter, retry_after=answer.retry_after
-    )
+    """The transitions that follow from a tool's answer. A try that for certain was not made is none that counts."""
+    if answer is STOPPED_BEFORE:
+        return [Step(EffectStatus.retry_wait, doubt=sent.effect.doubt_since is not None, retry_at=now)]
+    terms = as_sent(sent.terms, EffectClass.opaque) if answer.left_open else sent.terms
+    return after_attempt(sent.effect, terms, answer.outcome, now=now, jitter=jitter, retry_after=answer.retry_after)
 
 
 def _all_args(call: Call, effect: Effect) -> dict[str, Any]:

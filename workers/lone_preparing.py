@@ -13,7 +13,9 @@ from signoff.domain.effects import (
     after_doubt,
     as_sent,
     before_repeat,
+    has_budget,
     is_due,
+    used_up,
 )
 from signoff.domain.holding import Held
 from signoff.infra.postgres.effects_examined import Examined
@@ -101,6 +103,13 @@ class LonePreparing:
         says = declared(tool)
         if step := before_repeat(effect, as_sent(says.terms, examined.effect_class), now=examined.now):
             await take_step(tx, effect, step, self._worker)
+            return None
+        lapsed = effect.status is EffectStatus.retry_wait and examined.effect_class is EffectClass.transactional
+        if lapsed and not has_budget(effect, says.terms, examined.now):
+            # What a lost worker has rolled back, again and again.
+            await take_step(
+                tx, effect, Step(EffectStatus.dead, doubt=False, reason=used_up(effect, says.terms)), self._worker
+            )
             return None
         if says.precheck is not None and checked is None and effect.doubt_since is None:
             return Prechecks(effect, says.precheck)

@@ -16,6 +16,7 @@ from signoff.workers.carrying import MAX_MESSAGE_CHARACTERS
 from signoff.workers.current import CurrentEffect, running
 from signoff.workers.declaring import Precheck
 from signoff.workers.outcomes import Changed
+from signoff.workers.shielding import is_cancelled
 
 LONGEST_SECONDS = 30.0
 
@@ -47,7 +48,11 @@ async def run_precheck(prechecks: Prechecks, current: CurrentEffect, args: Mappi
         return Checked(_short(str(change) or "it is not as it was"))
     except TimeoutError:
         return Checked(f"the precheck gave no answer within {LONGEST_SECONDS:g} s")
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        return Checked(_short(f"the precheck failed: {type(error).__name__}"))
+    except (Exception, SystemExit) as error:
         return Checked(_short(f"the precheck failed: {type(error).__name__}: {error}"))
     return Checked(None)
 

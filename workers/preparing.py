@@ -91,7 +91,7 @@ class Preparing:
         if examined.effect.status in ENDED:
             return outcome_for(call, examined.effect, self._terms(examined.effect))
         if examined.effect.job_id != self._allowing.job.id:
-            return of_another_job(examined)
+            return of_another_job(call, examined, self._terms(examined.effect))
         if examined.lease_until is not None and examined.lease_until > examined.now:
             return _waiting(examined.effect, min(examined.lease_until, examined.now + LOOK_AGAIN))
         examined = await self._out_of_doubt(tx, examined)

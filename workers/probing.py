@@ -18,6 +18,7 @@ from signoff.workers.carrying import MAX_MESSAGE_CHARACTERS, MAX_REFERENCE_CHARA
 from signoff.workers.current import CurrentEffect, running
 from signoff.workers.declaring import ProbeAnswer, declared
 from signoff.workers.evidence import hear_late
+from signoff.workers.shielding import is_cancelled
 from signoff.workers.stepping import take_step
 
 LONGEST_SECONDS = 30.0
@@ -55,7 +56,11 @@ async def ask_provider(asks: Asks, current: CurrentEffect, args: Mapping[str, An
                 return _read(await answer if inspect.isawaitable(answer) else answer, asks)
     except TimeoutError:
         return Finding(Found.unknown, message=f"no answer within {LONGEST_SECONDS:g} s")
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        return Finding(Found.unknown, message=_short(f"{type(error).__name__}: {error}"))
+    except (Exception, SystemExit) as error:
         return Finding(Found.unknown, message=_short(f"{type(error).__name__}: {error}"))
 
 

@@ -10,6 +10,12 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
+def is_cancelled() -> bool:
+    """True if somebody cancels this task; False if the cancellation is what a call in it has come up with itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
     """Like `await work`, but a cancellation, and each further one, waits until `work` has ended, and only then goes on.
 

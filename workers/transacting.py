@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import psycopg
+from psycopg.pq import TransactionStatus
+
 from signoff.domain.effects import Effect, EffectClass, Outcome
 from signoff.domain.errors import StoreUnavailable
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
@@ -13,6 +16,8 @@ from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.current import CurrentEffect
 from signoff.workers.preparing import Sent
 
+SWALLOWED = "a statement failed, and the tool went on as if it had not"
+ENDED_IT = "the tool has ended the transaction by itself: what it had written may be there"
 Record = Callable[[PostgresTransaction, Answer], Awaitable[Effect]]
 
 
@@ -32,6 +37,8 @@ async def carry_out_in_transaction(
     The record comes last: it takes the lock of the job's row, and a tool may take its time. Until then the worker may
     lose its lease; then `record` refuses, and what the tool wrote is rolled back.
 
+    A tool that ends the transaction by itself may have left something behind: then nobody knows.
+
     If the word of the commit is lost, the outcome is unknown here; the ledger knows (`if_committed`).
 
     Raises:
@@ -39,15 +46,28 @@ async def carry_out_in_transaction(
     """
     try:
         async with store.begin() as tx:
-            mine = replace(current, transaction=tx.conn)
-            answer = await carry_out(sent.tool, sent.terms, mine, call_id, args)
-            if answer.outcome is not Outcome.succeeded:
+            begun = await _transaction_id(tx)
+            answer = await carry_out(sent.tool, sent.terms, replace(current, transaction=tx.conn), call_id, args)
+            failed = answer.outcome is not Outcome.succeeded
+            if tx.conn.info.transaction_status == TransactionStatus.INERROR:
+                raise _RolledBack(answer if failed else Answer(Outcome.unknown, SWALLOWED, None))
+            if await _transaction_id(tx) != begun:
+                raise _RolledBack(Answer(Outcome.unknown, ENDED_IT, None, left_open=True))
+            if failed:
                 raise _RolledBack(answer)
             return replace(answer, recorded=await record(tx, answer))
     except _RolledBack as rolled_back:
         return rolled_back.answer
+    except psycopg.Error as error:
+        return Answer(Outcome.unknown, f"{type(error).__name__}: {error}", None)
     except StoreUnavailable as error:
         return Answer(Outcome.unknown, f"whether it was committed was not heard: {error.message}", None)
+
+
+async def _transaction_id(tx: PostgresTransaction) -> str:
+    row = await (await tx.conn.execute("SELECT pg_current_xact_id()::text AS id")).fetchone()
+    assert row is not None
+    return str(row["id"])
 
 
 async def if_committed(tx: PostgresTransaction, sent: Sent) -> Effect | None:

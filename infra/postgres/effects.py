@@ -11,6 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg.types.json import Json
 
+from signoff.domain.canonical import operation_id
 from signoff.domain.effect_events import event_of
 from signoff.domain.effects import ENDED, Effect, EffectClass, EffectStatus, Outcome, Step, Terms, sources_of
 from signoff.domain.errors import DigestMismatch, LeaseLost
@@ -40,8 +41,11 @@ PLAN = """
 INSERT INTO signoff.effects AS e
     (operation_id, job_id, thread_id, agent, tool, args, digest, status, decision_id, hidden, alone, origin,
     origin_operation)
-VALUES (%(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, 'planned',
-    %(decision_id)s, %(hidden)s, %(origin)s::text IS NOT NULL, %(origin)s, %(origin_operation)s)
+SELECT %(operation_id)s, %(job_id)s, %(thread_id)s, %(agent)s, %(tool)s, %(args)s, %(digest)s, 'planned',
+    %(decision_id)s, %(hidden)s::text[], %(origin)s::text IS NOT NULL, %(origin)s, %(origin_operation)s
+-- The same call in another form, in a fork or where it was forked from: one of them is carried out.
+WHERE NOT EXISTS (SELECT FROM signoff.effects s WHERE s.operation_id = ANY(%(siblings)s)
+    AND s.job_id <> %(job_id)s AND s.status NOT IN ('failed', 'revoked', 'cancelled'))
 ON CONFLICT (operation_id) DO UPDATE
     SET decision_id = excluded.decision_id, hidden = coalesce(excluded.hidden, e.hidden)
 WHERE e.status IN ('planned', 'retry_wait') AND e.digest = excluded.digest
@@ -150,6 +154,9 @@ RETURNING agent, operation_id
 """
 
 
+MORE_EDITS = 10
+
+
 class EffectTable:
     def __init__(self, conn: AsyncConnection[DictRow]) -> None:
         self._conn = conn
@@ -173,8 +180,14 @@ class EffectTable:
         return None if row is None else effect_of(row)
 
     async def plan(
-        self, job: Job, items: Sequence[Item], decisions: Sequence[Decision], origin: Origin | None = None
-    ) -> None:
+        self,
+        job: Job,
+        items: Sequence[Item],
+        decisions: Sequence[Decision],
+        origin: Origin | None = None,
+        lineage_root: str | None = None,
+    ) -> Sequence[str]:
+        elsewhere = []
         for item, decision in zip(items, decisions, strict=True):
             parameters = {
                 "operation_id": decision.operation_id,
@@ -186,12 +199,14 @@ class EffectTable:
                 "digest": decision.digest,
                 "decision_id": decision.id,
                 "hidden": list(item.terms.hidden) or None,
+                "siblings": _siblings(lineage_root, item, decision),
                 "origin": origin and origin.kind,
                 "origin_operation": origin and origin.operation_id,
             }
             cursor = await self._conn.execute(PLAN, parameters)
-            if cursor.rowcount == 0:
-                await self._require_same(decision.operation_id, decision.digest)
+            if cursor.rowcount == 0 and not await self._is_known(job, decision.operation_id, decision.digest):
+                elsewhere.append(decision.operation_id)
+        return elsewhere
 
     async def examine(self, operation_id: str) -> Examined | None:
         """The effect, locked, with what it stands on."""
@@ -307,6 +322,16 @@ class EffectTable:
         }
         return await (await self._conn.execute(MOVE, parameters)).fetchone() is not None
 
+    async def is_compensated_otherwise(self, operation_id: str) -> bool:
+        cursor = await self._conn.execute(
+            "SELECT FROM signoff.effects c JOIN signoff.effects o ON o.origin_operation = c.origin_operation"
+            " AND o.origin = 'compensation' AND o.operation_id <> c.operation_id"
+            " AND o.status NOT IN ('failed', 'revoked', 'cancelled')"
+            " WHERE c.operation_id = %s AND c.origin = 'compensation' LIMIT 1",
+            (operation_id,),
+        )
+        return await cursor.fetchone() is not None
+
     async def cancel_unsent(self, job_id: UUID, actor: str) -> None:
         cursor = await self._conn.execute(CANCEL_UNSENT, {"job": job_id, "actor": actor})
         for row in await cursor.fetchall():
@@ -397,7 +422,20 @@ class EffectTable:
             (message, effect.operation_id),
         )
 
-    async def _require_same(self, operation_id: str, digest: str) -> None:
+    async def _is_known(self, job: Job, operation_id: str, digest: str) -> bool:
+        """False if another job of the lineage carries the call out in another form. Raises DigestMismatch."""
         effect = await self.lock(operation_id)
-        if effect is None or effect.digest != digest:
+        if effect is None or (effect.digest != digest and effect.job_id != job.id):
+            return False
+        if effect.digest != digest:
             raise DigestMismatch(f"the operation {operation_id} exists with another call")
+        return True
+
+
+def _siblings(lineage_root: str | None, item: Item, decision: Decision) -> list[str]:
+    """The operations of the same call with other edits, which forks may have made of it."""
+    if lineage_root is None:
+        return []
+    made = range(max(item.edits, decision.edits) + MORE_EDITS)
+    found = (operation_id(lineage_root, item.message_id, item.call_ordinal, edits) for edits in made)
+    return [operation for operation in found if operation != decision.operation_id]

@@ -166,6 +166,7 @@ def lose_the_answer_to(store: PostgresStore, table: str, monkeypatch: pytest.Mon
         async with begin() as tx:
             yield tx
             row = await (await tx.conn.execute(f"SELECT count(*) AS rows FROM {table}")).fetchone()
+        assert row is not None
         if row["rows"] and lost and lost.pop():
             raise StoreUnavailable("the answer was lost")
 

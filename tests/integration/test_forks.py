@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -44,7 +45,7 @@ async def forked(shop: Shop, job: Job, decisions: KeptDecisions = ASK, **options
     return await shop.job(UUID(done.outcome["job_id"]))
 
 
-async def decided(shop: Shop, *decisions: dict[str, str]) -> Job:
+async def decided(shop: Shop, *decisions: dict[str, Any]) -> Job:
     job = await shop.open()
     await shop.say(job.id, *decisions)
     return await shop.run(job.id)
@@ -80,7 +81,8 @@ async def test_what_was_done_is_served_and_nobody_is_asked_about_it(
 async def test_an_edited_call_is_served_as_it_was_edited(store: PostgresStore) -> None:
     till = Till("opaque")
     shop = shop_of(store, till, "Done again.")
-    source = await decided(shop, {"type": "edit", "edited_action": {"name": "pay", "args": {"to": "ada", "amount": 3}}})
+    edit: dict[str, Any] = {"name": "pay", "args": {"to": "ada", "amount": 3}}
+    source = await decided(shop, {"type": "edit", "edited_action": edit})
     fork = await shop.run((await forked(shop, source)).id)
     assert (fork.status, till.paid) == (JobStatus.succeeded, [("ada", 3)])
     assert "pay: 3 to ada" in await shop.told(fork)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,12 +11,17 @@ from uuid import uuid4
 import pytest
 
 from signoff.domain.canonical import canonical_json
+from signoff.domain.dead_letters import LetterId
+from signoff.domain.errors import SignoffError
 from signoff.domain.replay_plans import Entry, Wanted
 from signoff.domain.replaying import Applied, Did, apply_entry, check_plan, plan_replay
+from signoff.domain.retrying import retry_job
+from signoff.domain.running import hold
+from signoff.infra import dead_letter_acts
 from tests.support.api import dump, open_api
 from tests.support.cli import Cli
 from tests.support.operators import sent, set_policy
-from tests.support.parked import FAILED, OPERATOR, POLICY, parked
+from tests.support.parked import FAILED, OPERATOR, POLICY, claimed, parked, submitted
 
 HUGE = 10**400
 NO_TEXT = "a\udcff"  # how Python hands on a byte of the command line that is no UTF-8
@@ -107,3 +113,27 @@ def test_what_the_command_line_can_not_hold_is_bad_usage(database_url: str, redi
     refused = cli.refused("olga", "replay", "plan", "--operation", NO_TEXT)
     assert "invalid_request" in refused
     assert dump(database_url) == before
+
+
+@pytest.mark.anyio
+async def test_a_run_that_goes_on_again_is_not_discarded(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody retries the job between the look at the dead letter and the act."""
+    async with open_api(database_url) as api:
+        job_id = (await submitted(api.store)).id
+        job = await claimed(api.store, job_id)
+        async with api.store.begin() as tx:
+            await tx.jobs.fence(job)
+            await hold(tx, job, "run_failed", "the model is away", operations=[])
+        look = dead_letter_acts._check
+
+        async def look_and_be_late(*asked: Any) -> bool:
+            found = await look(*asked)
+            await retry_job(api.store, api.services.hints, job_id, OPERATOR, "mended")
+            await claimed(api.store, job_id)
+            return found
+
+        monkeypatch.setattr(dead_letter_acts, "_check", look_and_be_late)
+        request = dead_letter_acts.Request(LetterId.parse(f"run:{job_id}"), "give it up")
+        with suppress(SignoffError):
+            await dead_letter_acts.discard(api.services, OPERATOR, request)
+        assert not (await api.get("olga", f"/v1/jobs/{job_id}")).json()["cancel_requested"]

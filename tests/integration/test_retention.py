@@ -93,7 +93,7 @@ async def mentions(store: PostgresStore) -> set[str]:
     async with store.connection() as conn:
         found = set()
         for table in TABLES:
-            rows = await (await conn.execute(f"SELECT t::text AS row FROM signoff.{table} t")).fetchall()  # type: ignore[arg-type]
+            rows = await (await conn.execute(f"SELECT t::text AS row FROM signoff.{table} t")).fetchall()
             if any(PRIVATE in row["row"] or PRIVATE.encode().hex() in row["row"] for row in rows):
                 found.add(table)
         return found
@@ -232,7 +232,7 @@ async def test_a_run_that_comes_by_a_tombstone_is_told_and_does_nothing(store: P
 
 async def execute(store: PostgresStore, statement: str, *parameters: Any) -> None:
     async with store.connection() as conn:
-        await conn.execute(statement, parameters)  # type: ignore[arg-type]
+        await conn.execute(statement, parameters)
 
 
 async def refused(store: PostgresStore, statement: str, *parameters: Any) -> None:

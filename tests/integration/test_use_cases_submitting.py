@@ -45,6 +45,9 @@ class Offers:
     def offer(self, agent: str, job_id: UUID) -> None:
         self.jobs.append(job_id)
 
+    def offer_effect(self, agent: str, operation_id: str) -> None:
+        raise AssertionError("no effect runs by itself here")
+
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[PostgresStore]:

@@ -152,7 +152,7 @@ async def test_the_inn_is_asked_by_our_reference(agent: Agent, monkeypatch: pyte
     page = importlib.import_module("hotel.inn")
     answered_by(inn := Inn(), monkeypatch)
     says, args = declared(page.book_at_inn), {"room": 1, "price": 90.0}
-    assert says.probe is page.find_booking
+    assert says.probe == page.find_booking
     with running(current := CurrentEffect("op_1", "op_1.0", 1)):
         assert (await page.find_booking(args)).found == "not_found"
         assert await page.book_at_inn.ainvoke(args) == "Booked as B7."

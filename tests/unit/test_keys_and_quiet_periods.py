@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -18,8 +19,8 @@ SECOND = timedelta(seconds=1)
 
 
 def doubted(status: EffectStatus) -> Effect:
-    times = {"first_dispatched_at": SENT, "last_dispatched_at": AGAIN, "doubt_since": SENT}
-    return Effect("op", 0, UUID(int=1), "t", "pay", {}, "d", status, 2, **times)
+    effect = Effect("op", 0, UUID(int=1), "t", "pay", {}, "d", status, 2, doubt_since=SENT)
+    return replace(effect, first_dispatched_at=SENT, last_dispatched_at=AGAIN)
 
 
 @pytest.mark.parametrize(("late", "goes"), [(-SECOND, None), (timedelta(), S.in_doubt)])

@@ -37,7 +37,10 @@ DECLARE
     as_asked boolean;
 BEGIN
     SELECT min(r.since) AS since, max(r.created_at) AS until INTO lost
-    FROM signoff.restores r JOIN signoff.jobs j ON j.id = NEW.job_id AND j.created_at < r.created_at;
+    FROM signoff.restores r JOIN signoff.jobs j ON j.id = NEW.job_id
+    JOIN signoff.threads t ON t.id = j.thread_id LEFT JOIN signoff.threads root ON root.id = t.lineage_root
+    -- A fork has the operations of what it was forked from, whenever that was.
+    WHERE j.created_at < r.created_at OR (t.forked_from IS NOT NULL AND root.created_at < r.created_at);
     IF lost.since IS NULL OR NEW.status <> 'planned' OR declared IN ('read', 'transactional', 'idempotent') THEN
         RETURN NEW;
     END IF;
