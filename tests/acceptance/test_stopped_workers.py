@@ -93,7 +93,7 @@ async def _wake(sleeper: WorkerProcess, desk: Desk) -> None:
 
 
 async def _traces(desk: Desk, job_id: UUID) -> list[list[dict[str, Any]]]:
-    """Every row that a run may write, but evidence."""
+    """Every row that a run may write, but evidence and the alarm that it may raise."""
     return [
         await desk.sql("SELECT status, fence, tries, result, error_code FROM signoff.jobs WHERE id = %s", job_id),
         await desk.sql("SELECT * FROM signoff.reviews WHERE job_id = %s", job_id),
@@ -102,5 +102,8 @@ async def _traces(desk: Desk, job_id: UUID) -> list[list[dict[str, Any]]]:
         await desk.sql("SELECT * FROM signoff.effect_events ORDER BY position"),
         await desk.sql("SELECT head_checkpoint_id, head_job_id FROM signoff.threads"),
         await desk.sql("SELECT checkpoint_id FROM langgraph.checkpoints ORDER BY 1"),
-        await desk.sql("SELECT id FROM signoff.events WHERE job_id = %s ORDER BY position", job_id),
+        await desk.sql(
+            "SELECT id FROM signoff.events WHERE job_id = %s AND type <> 'signoff.effect.alarmed.v1' ORDER BY position",
+            job_id,
+        ),
     ]
