@@ -105,6 +105,7 @@ class LonePreparing:
             await take_step(tx, effect, step, self._worker)
             return None
         lapsed = effect.status is EffectStatus.retry_wait and examined.effect_class is EffectClass.transactional
+        lapsed = lapsed and await tx.effects.is_unanswered(effect)
         if lapsed and not has_budget(effect, says.terms, examined.now):
             # What a lost worker has rolled back, again and again.
             await take_step(

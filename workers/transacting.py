@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from signoff.domain.effects import Effect, EffectClass, Outcome
-from signoff.domain.errors import StoreUnavailable
+from signoff.domain.errors import Conflict, StoreUnavailable
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.carrying import Answer, carry_out
 from signoff.workers.current import CurrentEffect
@@ -58,7 +58,8 @@ async def carry_out_in_transaction(
             return replace(answer, recorded=await record(tx, answer))
     except _RolledBack as rolled_back:
         return rolled_back.answer
-    except psycopg.Error as error:
+    except (psycopg.Error, Conflict) as error:
+        # Also what only the commit has found: a constraint that is checked last.
         return Answer(Outcome.unknown, f"{type(error).__name__}: {error}", None)
     except StoreUnavailable as error:
         return Answer(Outcome.unknown, f"whether it was committed was not heard: {error.message}", None)

@@ -577,3 +577,44 @@ async def test_a_job_of_before_a_restore_sends_nothing_that_may_have_left(
     if not sent:
         assert (job.status, (await desk.only(job)).status) == (JobStatus.awaiting_operator, S.in_doubt)
         assert (await desk.again(job)).status is JobStatus.awaiting_operator
+
+
+# --- what was found last ----------------------------------------------------------------------------------------
+
+
+async def test_a_constraint_that_the_commit_alone_checks_leaves_nothing(bookings: PostgresStore) -> None:
+    async with bookings.connection() as conn:
+        await conn.execute("DROP TABLE public.bookings")
+        await conn.execute("CREATE TABLE public.bookings (what text UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+        await conn.execute("INSERT INTO public.bookings VALUES ('ada')")
+
+    @effect("transactional", max_attempts=1)
+    @tool
+    async def book(to: str) -> str:
+        """Books what is booked already."""
+        await current_effect().connection.execute("INSERT INTO public.bookings VALUES (%s)", (to,))
+        return "booked"
+
+    desk = Desk(bookings, book)
+    job = await desk.open()
+    assert (job.status, (await desk.only(job)).status, await booked(desk)) == (
+        JobStatus.awaiting_operator,
+        S.dead,
+        1,
+    )
+
+
+async def test_a_try_that_was_not_made_uses_up_none(store: PostgresStore) -> None:
+    provider = Provider()
+
+    class StandsStill:
+        async def reach(self, point: Point) -> None:
+            if point is Point.after_dispatch and not provider.keys and desk.heartbeat.held:
+                desk.heartbeat.held[-1].guard.renew(-1e9)
+
+    desk = Desk(store, provider.tool("opaque", max_attempts=1), faults=StandsStill())
+    job = await desk.open()
+    assert (job.status, (await desk.only(job)).status, provider.keys) == (JobStatus.queued, S.retry_wait, [])
+    second = Desk(store, provider.tool("opaque", max_attempts=1), calls=False)
+    assert (await second.again(job)).status is JobStatus.succeeded
+    assert provider.applied == ["ada"]
