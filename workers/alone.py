@@ -11,23 +11,21 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 
-from signoff.domain.effects import SUCCESS, Effect, EffectClass, Outcome
+from signoff.domain.effects import Effect, Outcome
 from signoff.infra.log_context import logged_with
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
-from signoff.workers.carrying import Answer, carry_out
+from signoff.workers.answering import STOPPED_BEFORE, call_tool, current, record_answer
+from signoff.workers.carrying import Answer
 from signoff.workers.evidence import wake
-from signoff.workers.executor import STOPPED_BEFORE, after_answer, current, note_answer
 from signoff.workers.guarding import Guard, Stop, uncancel
 from signoff.workers.lone_preparing import LonePreparing
 from signoff.workers.observing import observed_attempt
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Sent
 from signoff.workers.probing import Asks, ask_provider, settle
-from signoff.workers.recording import record_for_certain, take_steps
+from signoff.workers.recording import record_for_certain
 from signoff.workers.serving import Served
 from signoff.workers.shielding import to_the_end
-from signoff.workers.stepping import take_step
-from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
 
 class LoneRunner:
@@ -127,32 +125,18 @@ class LoneRunner:
             guard.end()
 
     async def _call_tool(self, sent: Sent) -> Answer:
-        if sent.terms.effect_class is not EffectClass.transactional:
-            return await carry_out(sent.tool, sent.terms, current(sent.effect), "", sent.effect.args)
+        async def lock_job(tx: PostgresTransaction) -> None:
+            await tx.jobs.lock(sent.effect.job_id)
 
-        async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
-            job = await tx.jobs.lock(sent.effect.job_id)
-            after = await take_step(tx, sent.effect, SUCCESS, self._worker, answer=answer, outcome=answer.outcome)
-            if job is not None:
-                await note_answer(tx, sent, job.agent, answer)
-            return after
-
-        return await carry_out_in_transaction(self._store, sent, current(sent.effect), "", sent.effect.args, record)
+        return await call_tool(self._store, sent, "", sent.effect.args, self._worker, lock_job)
 
     async def _record(self, sent: Sent, answer: Answer) -> None:
         async def once() -> Effect:
             if answer.recorded is not None:
                 return answer.recorded
             async with self._store.begin() as tx:
-                job = await tx.jobs.lock(sent.effect.job_id)
-                if (committed := await if_committed(tx, sent)) is not None:
-                    return committed
-                steps = after_answer(sent, answer, await tx.now(), self._jitter)
-                after = await take_steps(tx, sent.effect, steps, answer, self._worker)
-                if job is not None:
-                    await note_answer(tx, sent, job.agent, answer)
-                if answer.left_open:
-                    await tx.effects.leave_to_operator(after.operation_id)
-                return after
+                await tx.jobs.lock(sent.effect.job_id)
+                now = await tx.now()
+                return await record_answer(tx, sent, answer, self._worker, now=now, jitter=self._jitter)
 
         await record_for_certain(self._store, sent.effect, sent.terms, answer, self._worker, once)

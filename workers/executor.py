@@ -10,36 +10,32 @@ import asyncio
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from signoff.domain.effects import SUCCESS, Effect, EffectClass, EffectStatus, Outcome, Step, after_attempt, as_sent
+from signoff.domain.effects import SUCCESS, Effect, Outcome
 from signoff.domain.jobs import Job
 from signoff.infra.postgres.checkpoints import RunSaver
+from signoff.infra.postgres.jobs import Fenced
 from signoff.infra.postgres.store import PostgresStore, PostgresTransaction
 from signoff.workers.allowing import Allowing
 from signoff.workers.answered import Answered
+from signoff.workers.answering import STOPPED_BEFORE, STOPPED_DURING, call_tool, current, record_answer
 from signoff.workers.authoring import Agent
 from signoff.workers.calls import Call
-from signoff.workers.carrying import Answer, carry_out
-from signoff.workers.current import CurrentEffect
+from signoff.workers.carrying import Answer
 from signoff.workers.faults import Faults, Point
 from signoff.workers.graph import Pending, Told
 from signoff.workers.guarding import Guard, Stop
-from signoff.workers.holding_back import note_outcome
 from signoff.workers.observing import observed_attempt
 from signoff.workers.prechecking import Checked, Prechecks, run_precheck
 from signoff.workers.preparing import Prepared, Preparing, Sent, outcome_for
 from signoff.workers.probing import Asks, ask_provider, settle
-from signoff.workers.recording import record_for_certain, take_steps
+from signoff.workers.recording import record_for_certain
 from signoff.workers.shielding import to_the_end
 from signoff.workers.stepping import take_step
-from signoff.workers.transacting import carry_out_in_transaction, if_committed
 
 MOST_QUESTIONS = 10
 LATE_ANSWER_SECONDS = 20.0
-STOPPED_BEFORE = Answer(Outcome.not_applied, "the run was stopped before the call was made", None, given_up=True)
-STOPPED_DURING = Answer(Outcome.unknown, "the run was stopped during the call", None, given_up=True)
 
 
 class PolicyOutdated(Exception):
@@ -180,26 +176,19 @@ class Executor:
     async def _carry_out(self, call: Call, sent: Sent) -> Answer:
         if not self._run.guard.surely_holds():
             return STOPPED_BEFORE
-        work = asyncio.ensure_future(self._call_tool(call, sent))
+        work = asyncio.ensure_future(
+            call_tool(
+                self._store, sent, call["tool_call_id"], _all_args(call, sent.effect), self._run.worker, self._lock_job
+            )
+        )
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             await to_the_end(self._record_last_word(call, sent, work))
             raise
 
-    async def _call_tool(self, call: Call, sent: Sent) -> Answer:
-        call_id, args = call["tool_call_id"], _all_args(call, sent.effect)
-        if sent.terms.effect_class is not EffectClass.transactional:
-            return await carry_out(sent.tool, sent.terms, current(sent.effect), call_id, args)
-
-        async def record(tx: PostgresTransaction, answer: Answer) -> Effect:
-            await tx.jobs.fence(self._run.job)
-            outcome = answer.outcome
-            after = await take_step(tx, sent.effect, SUCCESS, self._run.worker, answer=answer, outcome=outcome)
-            await note_answer(tx, sent, self._run.job.agent, answer)
-            return after
-
-        return await carry_out_in_transaction(self._store, sent, current(sent.effect), call_id, args, record)
+    async def _lock_job(self, tx: PostgresTransaction) -> Fenced:
+        return await tx.jobs.fence(self._run.job)
 
     async def _record_last_word(self, call: Call, sent: Sent, work: asyncio.Task[Answer]) -> None:
         await self._record(call, sent, await self._last_word(work))
@@ -225,15 +214,8 @@ class Executor:
             if answer.outcome is Outcome.succeeded and answer.aside is None and not sent.failing:
                 return await self._record_success(sent, answer)
             async with self._store.begin() as tx:
-                now = (await tx.jobs.fence(self._run.job)).now
-                if (committed := await if_committed(tx, sent)) is not None:
-                    return committed
-                steps = after_answer(sent, answer, now, self._jitter)
-                after = await take_steps(tx, sent.effect, steps, answer, self._run.worker)
-                await note_answer(tx, sent, self._run.job.agent, answer)
-                if answer.left_open:
-                    await tx.effects.leave_to_operator(after.operation_id)
-                return after
+                now = (await self._lock_job(tx)).now
+                return await record_answer(tx, sent, answer, self._run.worker, now=now, jitter=self._jitter)
 
         after = await record_for_certain(self._store, sent.effect, sent.terms, answer, self._run.worker, once)
         return outcome_for(call, after, sent.terms)
@@ -250,25 +232,6 @@ class Executor:
                 outcome=answer.outcome,
                 job_fence=self._run.fence,
             )
-
-
-def current(effect: Effect) -> CurrentEffect:
-    return CurrentEffect(effect.operation_id, effect.idempotency_key, effect.attempts)
-
-
-async def note_answer(tx: PostgresTransaction, sent: Sent, agent: str, answer: Answer) -> None:
-    """Counts the answer for the circuit of the provider; that we gave up is none of its. A success counts where it may
-    close it."""
-    if not answer.given_up and (answer.outcome is not Outcome.succeeded or sent.failing):
-        await note_outcome(tx, sent.effect, sent.terms, agent, answer.outcome, answer.message)
-
-
-def after_answer(sent: Sent, answer: Answer, now: datetime, jitter: random.Random) -> list[Step]:
-    """The transitions that follow from a tool's answer. A try that for certain was not made is none that counts."""
-    if answer is STOPPED_BEFORE:
-        return [Step(EffectStatus.retry_wait, doubt=sent.effect.doubt_since is not None, retry_at=now)]
-    terms = as_sent(sent.terms, EffectClass.opaque) if answer.left_open else sent.terms
-    return after_attempt(sent.effect, terms, answer.outcome, now=now, jitter=jitter, retry_after=answer.retry_after)
 
 
 def _all_args(call: Call, effect: Effect) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class LonePreparing:
             await tx.effects.wait(effect, passed.until, passed.waits_for)
             return None
         sent = await tx.effects.dispatch(effect, says.terms, fence=fence, worker=self._worker, lease_until=lease_until)
-        return Sent(sent, tool, says.terms, passed.failing)
+        return Sent(sent, tool, says.terms, agent.name, passed.failing)
 
     async def _withdraw(self, tx: PostgresTransaction, effect: Effect, answer: Revoked | ReviewAgain) -> None:
         doubted = effect.doubt_since is not None

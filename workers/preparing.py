@@ -58,6 +58,7 @@ class Sent:
     effect: Effect
     tool: BaseTool
     terms: Terms
+    agent: str
     failing: bool = False
 
 
@@ -239,7 +240,7 @@ class Preparing:
             if not isinstance(passed, Held):
                 raise
             return waiting(await tx.effects.wait(effect, passed.until, passed.waits_for))
-        return Sent(sent, tool, says.terms, passed.failing)
+        return Sent(sent, tool, says.terms, self._agent.name, passed.failing)
 
     async def _pass(self, tx: PostgresTransaction, effect: Effect, terms: Terms, now: datetime) -> Held | Leaves:
         if not (self._holds_back or has_limits(terms)):

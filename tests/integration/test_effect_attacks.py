@@ -28,9 +28,9 @@ from signoff.infra.postgres.store import PostgresStore
 from signoff.infra.settings import Settings
 from signoff.workers import NotApplied, ProbeAnswer, Refused, current_effect, effect, evidence, recording
 from signoff.workers.alone import LoneRunner
+from signoff.workers.answering import current
 from signoff.workers.declaring import terms_of
 from signoff.workers.dispatcher import DoubtLapsedEffects
-from signoff.workers.executor import current
 from signoff.workers.prechecking import Prechecks, run_precheck
 from signoff.workers.probing import Asks, ask_provider
 from signoff.workers.serving import serve
