@@ -141,7 +141,9 @@ async def complete_review(
     await tx.reviews.close(review.id, status)
     allowed = [item for item in review.items if item.decision is not None and item.decision.allows]
     decisions = [item.decision for item in allowed if item.decision is not None]
-    elsewhere = await tx.effects.plan(locked.job, allowed, decisions, origin_of(review), locked.lineage_root)
+    # Only there another job may have made another form of the same call.
+    root = locked.lineage_root if locked.has_forks else None
+    elsewhere = await tx.effects.plan(locked.job, allowed, decisions, origin_of(review), root)
     if elsewhere and new:
         raise CarriedOutElsewhere(
             "the call is carried out in another form already, in a fork or where it was forked from"

@@ -55,11 +55,12 @@ class NewAct:
 
 @dataclass(frozen=True, slots=True)
 class LockedReview:
-    """A review under lock, with what judging an answer to it needs."""
+    """A review under lock, with what judging an answer to it needs. `has_forks`: its thread has some, or is one."""
 
     review: Review
     job: Job
     lineage_root: str
+    has_forks: bool
     now: datetime
 
 

@@ -22,19 +22,20 @@ async def keep_late(store: PostgresStore, sent: Effect, terms: Terms, answer: An
         await tx.doubt.keep_evidence(
             sent, worker, answer.outcome, answer.message, answer.result, settled=bool(found.steps)
         )
-        await follow(tx, job, effect, found, answer, worker)
+        await _follow(tx, job, effect, found, answer, worker)
 
 
-async def hear_late(tx: PostgresTransaction, sent: Effect, terms: Terms, answer: Answer, actor: str) -> None:
-    """The same for the word of a provider that was asked about `sent`, which has moved meanwhile. Its job and the
-    effect itself are locked."""
+async def hear_late(
+    tx: PostgresTransaction, effect: Effect, sent: Effect, terms: Terms, answer: Answer, actor: str
+) -> None:
+    """The same for the word of a provider that was asked about `sent`, which has moved to `effect` meanwhile. Its job
+    and the effect itself are locked."""
     job = await tx.jobs.get(sent.job_id)
-    effect = await tx.effects.lock(sent.operation_id)
-    if job is not None and effect is not None:
-        await follow(tx, job, effect, await _what_follows(tx, effect, sent, answer.outcome, terms), answer, actor)
+    assert job is not None
+    await _follow(tx, job, effect, await _what_follows(tx, effect, sent, answer.outcome, terms), answer, actor)
 
 
-async def follow(
+async def _follow(
     tx: PostgresTransaction, job: Job, effect: Effect, found: FromEvidence, answer: Answer, actor: str
 ) -> None:
     """Raises the alarm, if there is one, and takes the steps."""
@@ -58,8 +59,7 @@ async def _what_follows(
 
 async def settle_by_evidence(tx: PostgresTransaction, effect: Effect, actor: str) -> Effect:
     """An effect that has just come into doubt, and of which a success was kept while it was under way once more."""
-    late = await tx.doubt.late_success(effect)
-    if effect.status is not EffectStatus.in_doubt or late is None:
+    if effect.status is not EffectStatus.in_doubt or (late := await tx.doubt.late_success(effect)) is None:
         return effect
     attempt, result = late
     step = Step(SUCCESS.to, SUCCESS.doubt, reason=f"try {attempt} had succeeded: its answer came late")

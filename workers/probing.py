@@ -71,9 +71,10 @@ async def settle(tx: PostgresTransaction, asks: Asks, finding: Finding, actor: s
     terms = asks.terms
     effect = await tx.effects.lock(asks.effect.operation_id)
     asked = await tx.doubt.keep_finding(asks.effect, actor, finding.found, finding.reference, finding.message)
-    if effect is None or not effect.is_as(asks.effect):
+    assert effect is not None
+    if not effect.is_as(asks.effect):
         if finding.answer is not None:
-            await hear_late(tx, asks.effect, terms, finding.answer, actor)
+            await hear_late(tx, effect, asks.effect, terms, finding.answer, actor)
         return None
     # "Not found" is the word of the time of the question, however long the answer took.
     steps = after_probe(effect, terms, finding.found, now=asks.at)

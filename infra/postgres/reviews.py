@@ -72,7 +72,8 @@ FROM signoff.reviews r JOIN signoff.items i ON i.review_id = r.id
 """
 
 LOCK_JOB = f"""
-SELECT {JOB_COLUMNS}, t.lineage_root FROM signoff.reviews r
+SELECT {JOB_COLUMNS}, t.lineage_root, t.forked_from IS NOT NULL
+    OR EXISTS (SELECT FROM signoff.threads f WHERE f.forked_from = t.id) AS has_forks FROM signoff.reviews r
 JOIN signoff.jobs j ON j.id = r.job_id JOIN signoff.threads t ON t.id = r.thread_id
 WHERE r.id = %s FOR NO KEY UPDATE OF j
 """
@@ -146,10 +147,10 @@ class ReviewTable:
         row = await (await self._conn.execute(LOCK_JOB, (review_id,))).fetchone()
         if row is None:
             return None
-        root = row.pop("lineage_root")
+        root, has_forks = row.pop("lineage_root"), row.pop("has_forks")
         cursor = await self._conn.execute(LOCK, (review_id,))
         rows = await cursor.fetchall()
-        return LockedReview(review_of(rows), job_of(row), root, rows[0]["now"])
+        return LockedReview(review_of(rows), job_of(row), root, has_forks, rows[0]["now"])
 
     async def of_job(self, job_id: UUID) -> Sequence[Review]:
         cursor = await self._conn.execute(
